@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The pages that hold the ciphertext of writes until the disk has taken it.
+ *
+ * Progress under memory pressure: a write first tries to get its clone and
+ * all pages without waiting, and gives everything back if it can't.  Then it
+ * waits, but under page_lock, so that only one writer at a time holds part of
+ * the reserve while it waits for the rest; the reserve is as large as the
+ * largest write, and the pages of the writes before it come back when the
+ * disk is done with them.  Those writes need nothing more from us to get
+ * there: the order stage is told (xcrypt_order_relax()) not to hold any back.
+ *
+ * All devices together take about XCRYPT_MEMORY_PERCENT of low memory; beyond
+ * its share a device lives from its reserve.
+ */
+#include <linux/mm.h>
+#include <linux/swap.h>
+#include "dm-xcrypt.h"
+
+#define XCRYPT_MEMORY_PERCENT	2
+/* Pages; the least share of a device, whatever the memory. */
+#define XCRYPT_MIN_SHARE	(16UL * BIO_MAX_VECS)
+
+static DEFINE_SPINLOCK(share_lock);
+static unsigned int share_devices;	/* under share_lock */
+static unsigned long share_pages;	/* written under share_lock, read without */
+
+/* A device comes (+1) or goes (-1).  A stale share costs nothing but pages. */
+static void share_update(int change)
+{
+	unsigned long pages;
+
+	spin_lock(&share_lock);
+	share_devices += change;
+	pages = (totalram_pages() - totalhigh_pages()) * XCRYPT_MEMORY_PERCENT / 100;
+	if (share_devices)
+		pages /= share_devices;
+	WRITE_ONCE(share_pages, max(pages, XCRYPT_MIN_SHARE));
+	spin_unlock(&share_lock);
+}
+
+/*
+ * The pool's allocator.  mempool_alloc() makes its first attempt with
+ * __GFP_NORETRY: that one is refused to a device beyond its share, and the
+ * pool turns to the reserve.
+ */
+static void *pool_page_alloc(gfp_t gfp, void *data)
+{
+	struct crypt_config *cc = data;
+	struct page *page;
+
+	if ((gfp & __GFP_NORETRY) &&
+	    percpu_counter_read_positive(&cc->n_pages) >= READ_ONCE(share_pages))
+		return NULL;
+
+	page = alloc_page(gfp);
+	if (page)
+		percpu_counter_inc(&cc->n_pages);
+	return page;
+}
+
+static void pool_page_free(void *page, void *data)
+{
+	struct crypt_config *cc = data;
+
+	percpu_counter_dec(&cc->n_pages);
+	__free_page(page);
+}
+
+/* Give clone the pages for size bytes.  Returns false if one is missing. */
+static bool clone_add_pages(struct crypt_config *cc, struct bio *clone, unsigned int size,
+			    gfp_t gfp)
+{
+	struct page *page;
+	unsigned int len;
+
+	while (size) {
+		page = mempool_alloc(&cc->page_pool, gfp | __GFP_HIGHMEM);
+		if (!page)
+			return false;
+		len = min_t(unsigned int, size, PAGE_SIZE);
+		__bio_add_page(clone, page, len, 0);
+		size -= len;
+	}
+	return true;
+}
+
+static void clone_free_pages(struct crypt_config *cc, struct bio *clone)
+{
+	struct bvec_iter_all iter;
+	struct bio_vec *bv;
+
+	bio_for_each_segment_all(bv, clone, iter)
+		mempool_free(bv->bv_page, &cc->page_pool);
+}
+
+/* One attempt with gfp.  Returns the clone or NULL, nothing in between. */
+static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
+{
+	struct crypt_config *cc = io->cc;
+	struct bio *base = io->base_bio;
+	unsigned int size = base->bi_iter.bi_size;
+	struct bio *clone;
+
+	clone = bio_alloc_bioset(cc->dev->bdev, DIV_ROUND_UP(size, PAGE_SIZE),
+				 base->bi_opf, gfp, &cc->bs);
+	if (!clone)
+		return NULL;
+	clone->bi_private = io;
+	clone->bi_ioprio = base->bi_ioprio;
+	if (!clone_add_pages(cc, clone, size, gfp)) {
+		xcrypt_buffer_free(cc, clone);
+		return NULL;
+	}
+	return clone;
+}
+
+/**
+ * xcrypt_buffer_alloc() - a clone for the ciphertext of a write
+ * @io: a write of at most BIO_MAX_VECS pages
+ * @may_wait: sleep until there is memory; never under current->bio_list,
+ *            where the writes that we would wait for can't leave
+ *
+ * Each page of the clone holds whole sectors.
+ *
+ * Context: process if @may_wait, else any but hard irq.
+ * Return: the clone; NULL only if !@may_wait.
+ */
+struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait)
+{
+	struct crypt_config *cc = io->cc;
+	struct bio *clone = try_alloc(io, XCRYPT_GFP_NOWAIT);
+
+	if (clone || !may_wait)
+		return clone;
+
+	xcrypt_order_relax(cc, true);
+	mutex_lock(&cc->page_lock);
+	clone = try_alloc(io, GFP_NOIO);
+	mutex_unlock(&cc->page_lock);
+	xcrypt_order_relax(cc, false);
+	return clone;
+}
+
+/**
+ * xcrypt_buffer_free() - give back what xcrypt_buffer_alloc() gave
+ * @cc: the device
+ * @clone: done with, or never submitted
+ *
+ * Context: any; does not sleep.
+ */
+void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone)
+{
+	clone_free_pages(cc, clone);
+	bio_put(clone);
+}
+
+/**
+ * xcrypt_buffer_init() - make the reserves for clones and pages
+ * @cc: zeroed
+ *
+ * Context: process, sleeps.
+ * Return: 0 or -ENOMEM; xcrypt_buffer_exit() undoes it in both cases.
+ */
+int xcrypt_buffer_init(struct crypt_config *cc)
+{
+	int r;
+
+	mutex_init(&cc->page_lock);
+	r = percpu_counter_init(&cc->n_pages, 0, GFP_KERNEL);
+	if (r)
+		return r;
+	share_update(1);
+	r = mempool_init(&cc->page_pool, XCRYPT_MIN_PAGES, pool_page_alloc, pool_page_free, cc);
+	if (r)
+		return r;
+	return bioset_init(&cc->bs, XCRYPT_MIN_BIOS, 0, BIOSET_NEED_BVECS);
+}
+
+/**
+ * xcrypt_buffer_exit() - undo xcrypt_buffer_init(), whole, failed or never called
+ * @cc: no write is inside
+ *
+ * Context: process, sleeps.
+ */
+void xcrypt_buffer_exit(struct crypt_config *cc)
+{
+	bioset_exit(&cc->bs);
+	mempool_exit(&cc->page_pool);
+	if (!percpu_counter_initialized(&cc->n_pages))
+		return;
+	WARN_ON_ONCE(percpu_counter_sum(&cc->n_pages));
+	percpu_counter_destroy(&cc->n_pages);
+	share_update(-1);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between the kernels we build on (6.1, 6.12, 7.3).  The code
+ * reads like the newest kernel; a shim here carries the newest name.  Facts
+ * come from compile probes (compat-gen.h, written by scripts/compat-probe.sh),
+ * never from a version: distributions backport.
+ *
+ * Included by dm-xcrypt.h only, and compiles alone.
+ */
+#ifndef DM_XCRYPT_COMPAT_H
+#define DM_XCRYPT_COMPAT_H
+
+#include <linux/audit.h>
+#include <linux/crypto.h>
+#include <linux/gfp.h>
+#include <linux/kernel.h>
+#include <linux/workqueue.h>
+
+#include "compat-gen.h"
+
+struct bio;
+struct dm_target;
+
+#ifndef XCRYPT_HAVE_SANITY
+#error "compat probe: the empty program did not compile; see compat-gen.h"
+#endif
+
+#ifdef XCRYPT_HAVE_LINUX_UNALIGNED_H
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+#ifdef XCRYPT_HAVE_LINUX_HEX_H
+#include <linux/hex.h>
+#endif
+
+#ifdef XCRYPT_HAVE_CRYPTO_UTILS_H
+#include <crypto/utils.h>
+#else
+#include <crypto/algapi.h>
+#endif
+
+/* 7.3 warns about a per-CPU workqueue that does not say so. */
+#ifndef XCRYPT_HAVE_WQ_PERCPU
+#define WQ_PERCPU	0
+#endif
+
+/*
+ * XCRYPT_CRYPTO_DONE(name, fn) defines a completion callback called name for
+ * a cipher request.  It calls fn(data, error) with the data that was set with
+ * the callback.
+ */
+#if defined(XCRYPT_HAVE_CRYPTO_DONE_DATA) == defined(XCRYPT_HAVE_CRYPTO_DONE_REQ)
+#error "compat probe: type of the cipher callback not found; see compat-gen.h"
+#endif
+
+#ifdef XCRYPT_HAVE_CRYPTO_DONE_DATA
+#define XCRYPT_CRYPTO_DONE(name, fn)					\
+static void name(void *data, int error)					\
+{									\
+	fn(data, error);						\
+}
+#else
+#define XCRYPT_CRYPTO_DONE(name, fn)					\
+static void name(struct crypto_async_request *areq, int error)		\
+{									\
+	fn(areq->data, error);						\
+}
+#endif
+
+/*
+ * An allocation that neither waits nor complains; older kernels leave out
+ * __GFP_NOWARN.
+ */
+#define XCRYPT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
+
+/*
+ * Audit records of mapped devices: the functions are exported, their header
+ * is private to drivers/md.
+ */
+#ifdef CONFIG_DM_AUDIT
+void dm_audit_log_ti(int audit_type, const char *dm_msg_prefix, const char *op,
+		     struct dm_target *ti, int result);
+
+static inline void dm_audit_log_ctr(const char *prefix, struct dm_target *ti,
+				    int result)
+{
+	dm_audit_log_ti(AUDIT_DM_CTRL, prefix, "ctr", ti, result);
+}
+
+static inline void dm_audit_log_dtr(const char *prefix, struct dm_target *ti,
+				    int result)
+{
+	dm_audit_log_ti(AUDIT_DM_CTRL, prefix, "dtr", ti, result);
+}
+#else
+static inline void dm_audit_log_ctr(const char *prefix, struct dm_target *ti,
+				    int result)
+{
+}
+
+static inline void dm_audit_log_dtr(const char *prefix, struct dm_target *ti,
+				    int result)
+{
+}
+#endif
+
+#endif /* DM_XCRYPT_COMPAT_H */

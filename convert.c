@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One bio through the cipher, sector by sector.
+ *
+ * A run of sectors uses one block of memory (request, cipher context, IV; see
+ * struct xcrypt_dmreq) for as long as the cipher answers at once.  A sector
+ * that goes asynchronous keeps its block until its callback; the run goes on
+ * with another one from the pool.
+ *
+ * Reads are decrypted in place, in the pages of the caller.  Writes are
+ * encrypted from the caller's pages to those of the clone, whose sectors are
+ * contiguous by construction.  A sector of the caller that lies in several
+ * pieces is gathered: for a write into the clone, encrypted in place there;
+ * for a read into a bounce buffer, and put back piece by piece.
+ *
+ * Context of everything here unless said otherwise: process or softirq; it
+ * sleeps only where may_sleep says so.
+ */
+#include <linux/highmem.h>
+#include <linux/sched.h>
+#include "dm-xcrypt.h"
+
+/* Sectors between two offers of the CPU to others. */
+#define XCRYPT_RESCHED_SECTORS	64
+
+/* The block that lies behind the io itself in the per-bio data. */
+static struct skcipher_request *embedded_request(struct dm_crypt_io *io)
+{
+	return (struct skcipher_request *)(io + 1);
+}
+
+static struct xcrypt_dmreq *dmreq_of(struct crypt_config *cc, struct skcipher_request *req)
+{
+	return (struct xcrypt_dmreq *)((char *)req + cc->dmreq_start);
+}
+
+static struct skcipher_request *request_of(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
+{
+	return (struct skcipher_request *)((char *)dmreq - cc->dmreq_start);
+}
+
+/*
+ * The cipher wants its IV aligned, and the block may come from places of
+ * different alignment: req_size has room to move it.
+ */
+static u8 *iv_of(struct crypt_config *cc, struct skcipher_request *req)
+{
+	return PTR_ALIGN((u8 *)req + cc->iv_start,
+			 crypto_skcipher_alignmask(cc->tfms[0]) + 1);
+}
+
+static struct dm_crypt_io *io_of(struct convert_context *ctx)
+{
+	return container_of(ctx, struct dm_crypt_io, ctx);
+}
+
+static bool is_write(const struct convert_context *ctx)
+{
+	return ctx->bio_out != ctx->bio_in;
+}
+
+static void put_request(struct dm_crypt_io *io, struct skcipher_request *req)
+{
+	if (req != embedded_request(io))
+		mempool_free(req, &io->cc->req_pool);
+}
+
+static void bounce_free(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
+{
+	if (dmreq->bounce)
+		mempool_free(dmreq->bounce, &cc->bounce_pool);
+	dmreq->bounce = NULL;
+}
+
+/*
+ * Between the pieces of the bio that iter stands on and a buffer of
+ * sector_size bytes.
+ */
+static void copy_pieces(struct crypt_config *cc, struct bio *bio,
+			struct bvec_iter iter, u8 *buf, bool to_bio)
+{
+	unsigned int left = cc->sector_size;
+
+	while (left) {
+		struct bio_vec bv = bio_iter_iovec(bio, iter);
+		unsigned int len = min(bv.bv_len, left);
+
+		if (to_bio)
+			memcpy_to_page(bv.bv_page, bv.bv_offset, buf, len);
+		else
+			memcpy_from_page(buf, bv.bv_page, bv.bv_offset, len);
+		bio_advance_iter_single(bio, &iter, len);
+		buf += len;
+		left -= len;
+	}
+}
+
+/*
+ * The bytes that the sector is converted to, mapped for the IV's data hooks.
+ * Undone by sector_unmap() before anything else is mapped.
+ */
+static u8 *sector_map(struct xcrypt_dmreq *dmreq)
+{
+	if (dmreq->bounce)
+		return dmreq->bounce;
+	return (u8 *)kmap_local_page(sg_page(&dmreq->sg_out)) + dmreq->sg_out.offset;
+}
+
+static void sector_unmap(struct xcrypt_dmreq *dmreq, u8 *data)
+{
+	if (!dmreq->bounce)
+		kunmap_local(data);
+}
+
+/* IV and data hooks ahead of the cipher.  Returns 0 or -errno. */
+static int sector_pre(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, u8 *out, bool write)
+{
+	struct xcrypt_iv *iv = &cc->iv;
+	int (*hook)(struct xcrypt_iv *iv, u8 *out, u64 ivs, u8 *data);
+	u8 *data;
+	int r = 0;
+
+	memset(out, 0, iv->size);
+	if (!iv->ops)
+		return 0;
+	if (iv->ops->generate)
+		r = iv->ops->generate(iv, out, dmreq->ivs);
+	hook = write ? iv->ops->write_pre : iv->ops->read_pre;
+	if (r || !hook)
+		return r;
+
+	data = sector_map(dmreq);
+	r = hook(iv, out, dmreq->ivs, data);
+	sector_unmap(dmreq, data);
+	return r;
+}
+
+/*
+ * What is left to do once the cipher is done with a sector.  Any context but
+ * hard irq.  Returns 0 or -errno.
+ */
+static int sector_post(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, bool write)
+{
+	const struct xcrypt_iv_ops *ops = cc->iv.ops;
+	int (*hook)(struct xcrypt_iv *iv, u64 ivs, u8 *data) = NULL;
+	u8 *data;
+	int r = 0;
+
+	if (ops)
+		hook = write ? ops->write_post : ops->read_post;
+	if (hook) {
+		data = sector_map(dmreq);
+		r = hook(&cc->iv, dmreq->ivs, data);
+		sector_unmap(dmreq, data);
+	}
+	if (dmreq->bounce && !r)
+		copy_pieces(cc, dmreq->ctx->bio_out, dmreq->iter, dmreq->bounce, true);
+	return r;
+}
+
+/*
+ * Point the scatterlists of dmreq at the next sector of a write.  Returns the
+ * source: sg_out itself if the sector was copied there first.
+ */
+static struct scatterlist *write_sector(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
+{
+	struct convert_context *ctx = dmreq->ctx;
+	struct bio_vec out = bio_iter_iovec(ctx->bio_out, ctx->iter_out);
+	struct bio_vec in = bio_iter_iovec(ctx->bio_in, ctx->iter_in);
+	u8 *data;
+
+	sg_set_page(&dmreq->sg_out, out.bv_page, cc->sector_size, out.bv_offset);
+	if (likely(in.bv_len >= cc->sector_size && !(cc->iv.ops && cc->iv.ops->write_pre))) {
+		sg_set_page(&dmreq->sg_in, in.bv_page, cc->sector_size, in.bv_offset);
+		return &dmreq->sg_in;
+	}
+
+	data = sector_map(dmreq);
+	copy_pieces(cc, ctx->bio_in, ctx->iter_in, data, false);
+	sector_unmap(dmreq, data);
+	return &dmreq->sg_out;
+}
+
+/*
+ * The same for a read, which is always converted in place.  Returns -EAGAIN
+ * if it takes a bounce buffer and none is to be had without sleeping.
+ */
+static int read_sector(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, bool may_sleep)
+{
+	struct convert_context *ctx = dmreq->ctx;
+	struct bio_vec bv = bio_iter_iovec(ctx->bio_in, ctx->iter_in);
+
+	if (likely(bv.bv_len >= cc->sector_size)) {
+		sg_set_page(&dmreq->sg_out, bv.bv_page, cc->sector_size, bv.bv_offset);
+		return 0;
+	}
+
+	dmreq->bounce = mempool_alloc(&cc->bounce_pool, may_sleep ? GFP_NOIO : XCRYPT_GFP_NOWAIT);
+	if (!dmreq->bounce)
+		return -EAGAIN;
+	dmreq->iter = ctx->iter_in;
+	copy_pieces(cc, ctx->bio_in, ctx->iter_in, dmreq->bounce, false);
+	sg_set_buf(&dmreq->sg_out, dmreq->bounce, cc->sector_size);
+	return 0;
+}
+
+/* The last party of a conversion hands the io on. */
+static void convert_put(struct dm_crypt_io *io, int count, bool async)
+{
+	if (atomic_sub_and_test(count, &io->ctx.cc_pending))
+		xcrypt_convert_done(io, async);
+}
+
+/*
+ * A request that had gone asynchronous comes back.  A backlogged one calls
+ * twice: first with -EINPROGRESS, when the cipher has taken it from its
+ * backlog and there is room again, then with its result.
+ */
+static void request_done(void *data, int error)
+{
+	struct xcrypt_dmreq *dmreq = data;
+	struct convert_context *ctx = dmreq->ctx;
+	struct dm_crypt_io *io = io_of(ctx);
+
+	if (error == -EINPROGRESS) {
+		complete(&ctx->restart);
+		return;
+	}
+
+	if (!error)
+		error = sector_post(io->cc, dmreq, is_write(ctx));
+	if (error) {
+		DMERR_LIMIT("cipher failed asynchronously at sector %llu: error %d",
+			    (unsigned long long)io->sector, error);
+		xcrypt_io_fail(io, BLK_STS_IOERR);
+	}
+	bounce_free(io->cc, dmreq);
+	put_request(io, request_of(io->cc, dmreq));
+	convert_put(io, 1, true);
+}
+
+XCRYPT_CRYPTO_DONE(crypto_done, request_done)
+
+/*
+ * A block for the next sector in ctx->req: the embedded one first, then the
+ * pool's.  Returns -EAGAIN if none is to be had without sleeping.
+ */
+static int get_request(struct dm_crypt_io *io, bool may_sleep)
+{
+	struct crypt_config *cc = io->cc;
+	struct convert_context *ctx = &io->ctx;
+	struct xcrypt_dmreq *dmreq;
+
+	if (ctx->req)
+		return 0;
+	if (!ctx->embedded_used) {
+		ctx->embedded_used = true;
+		ctx->req = embedded_request(io);
+	} else {
+		ctx->req = mempool_alloc(&cc->req_pool, may_sleep ? GFP_NOIO : XCRYPT_GFP_NOWAIT);
+		if (!ctx->req)
+			return -EAGAIN;
+	}
+
+	dmreq = dmreq_of(cc, ctx->req);
+	dmreq->ctx = ctx;
+	dmreq->bounce = NULL;
+	sg_init_table(&dmreq->sg_in, 1);
+	sg_init_table(&dmreq->sg_out, 1);
+	skcipher_request_set_tfm(ctx->req, cc->tfms[0]);
+	return 0;
+}
+
+/* The number that the IV of the next sector is made from. */
+static u64 iv_number(struct crypt_config *cc, sector_t sector)
+{
+	u64 ivs = sector + cc->iv_offset;
+
+	return test_bit(XCRYPT_IV_LARGE_SECTORS, &cc->flags) ? ivs >> cc->sector_shift : ivs;
+}
+
+/*
+ * Start the cipher on the sector that ctx stands on.  Returns what the cipher
+ * said: 0 done, -EINPROGRESS or -EBUSY (backlogged) the callback will come
+ * and owns the block; -EAGAIN nothing was done, try again where sleeping is
+ * allowed; any other error.
+ */
+static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
+{
+	struct crypt_config *cc = io->cc;
+	struct convert_context *ctx = &io->ctx;
+	const bool write = is_write(ctx);
+	struct scatterlist *src;
+	struct xcrypt_dmreq *dmreq;
+	u8 *iv;
+	int r;
+
+	r = get_request(io, may_sleep);
+	if (r)
+		return r;
+	dmreq = dmreq_of(cc, ctx->req);
+	iv = iv_of(cc, ctx->req);
+	dmreq->ivs = iv_number(cc, ctx->sector);
+	src = &dmreq->sg_out;
+	if (write)
+		src = write_sector(cc, dmreq);
+	else
+		r = read_sector(cc, dmreq, may_sleep);
+	if (!r)
+		r = sector_pre(cc, dmreq, iv, write);
+	if (r)
+		goto out;
+
+	if (cc->tfms_count > 1)
+		skcipher_request_set_tfm(ctx->req, cc->tfms[(ctx->sector + cc->iv_offset) &
+							    (cc->tfms_count - 1)]);
+	skcipher_request_set_callback(ctx->req, CRYPTO_TFM_REQ_MAY_BACKLOG |
+				      (may_sleep ? CRYPTO_TFM_REQ_MAY_SLEEP : 0),
+				      crypto_done, dmreq);
+	skcipher_request_set_crypt(ctx->req, src, &dmreq->sg_out, cc->sector_size, iv);
+	r = write ? crypto_skcipher_encrypt(ctx->req) : crypto_skcipher_decrypt(ctx->req);
+	if (r == -EINPROGRESS || r == -EBUSY)
+		return r;
+	if (!r)
+		r = sector_post(cc, dmreq, write);
+	else if (r == -EAGAIN)
+		r = -EIO;	/* the cipher's own word, not ours */
+out:
+	bounce_free(cc, dmreq);
+	return r;
+}
+
+static void advance(struct crypt_config *cc, struct convert_context *ctx)
+{
+	bio_advance_iter(ctx->bio_in, &ctx->iter_in, cc->sector_size);
+	if (is_write(ctx))
+		bio_advance_iter(ctx->bio_out, &ctx->iter_out, cc->sector_size);
+	ctx->sector += cc->sector_size >> SECTOR_SHIFT;
+}
+
+/* The backlog of the cipher is full: nothing more until it has room again. */
+static void wait_restart(struct convert_context *ctx)
+{
+	wait_for_completion(&ctx->restart);
+	reinit_completion(&ctx->restart);
+	ctx->backlogged = false;
+}
+
+/*
+ * All sectors that are left, until an error or until it takes a context that
+ * may sleep.  Returns 0, -EAGAIN, or the error.
+ */
+static int convert_run(struct dm_crypt_io *io, bool may_sleep)
+{
+	struct convert_context *ctx = &io->ctx;
+	unsigned int n = 0;
+	int r;
+
+	/* the wait comes after the last sector too: restart is part of the io */
+	while (ctx->iter_in.bi_size || ctx->backlogged) {
+		if (ctx->backlogged) {
+			if (!may_sleep)
+				return -EAGAIN;
+			wait_restart(ctx);
+			continue;
+		}
+		r = convert_sector(io, may_sleep);
+		if (r == -EINPROGRESS || r == -EBUSY) {
+			ctx->req = NULL;
+			ctx->issued++;
+			ctx->backlogged = r == -EBUSY;
+		} else if (r) {
+			return r;
+		}
+		advance(io->cc, ctx);
+		if (may_sleep && ++n % XCRYPT_RESCHED_SECTORS == 0)
+			cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * xcrypt_convert_init() - set io up for xcrypt_convert()
+ * @io: to be converted; its sector and clone are set
+ * @bio_in: what to read
+ * @bio_out: what to write: a clone with whole sectors in each page to encrypt,
+ *           bio_in itself to decrypt in place
+ *
+ * Context: any; does not sleep.
+ */
+void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio *bio_out)
+{
+	struct convert_context *ctx = &io->ctx;
+
+	ctx->bio_in = bio_in;
+	ctx->bio_out = bio_out;
+	ctx->iter_in = bio_in->bi_iter;
+	ctx->iter_out = bio_out->bi_iter;
+	ctx->sector = io->sector;
+	ctx->req = NULL;
+	ctx->issued = 0;
+	ctx->backlogged = false;
+	ctx->embedded_used = false;
+	init_completion(&ctx->restart);
+	atomic_set(&ctx->cc_pending, XCRYPT_CONVERT_BIAS);
+}
+
+/**
+ * xcrypt_convert() - convert what is left of io
+ * @io: set up by xcrypt_convert_init()
+ * @may_sleep: the context allows it
+ *
+ * Calls xcrypt_convert_done() when every sector is converted or has failed,
+ * perhaps from a cipher's callback and perhaps before it returns.  An error
+ * is left in io->error.
+ *
+ * Context: process or softirq; sleeps only if @may_sleep.
+ * Return: true if io was handed on and may be gone; false if the caller has
+ * to call again from a context that may sleep (only if !@may_sleep).
+ */
+bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep)
+{
+	struct convert_context *ctx = &io->ctx;
+	int r = -EAGAIN;
+
+	if (may_sleep || !io->cc->iv.sleeps)
+		r = convert_run(io, may_sleep);
+	if (r == -EAGAIN && !may_sleep)
+		return false;
+	if (r) {
+		DMERR_LIMIT("cipher failed at sector %llu: error %d",
+			    (unsigned long long)ctx->sector, r);
+		xcrypt_io_fail(io, BLK_STS_IOERR);
+	}
+
+	if (ctx->req)
+		put_request(io, ctx->req);
+	convert_put(io, XCRYPT_CONVERT_BIAS - ctx->issued, false);
+	return true;
+}
+
+/**
+ * xcrypt_convert_layout() - lay out the request blocks, make their pools
+ * @cc: with tfms and iv set
+ *
+ * Sets dmreq_start, iv_start, req_size and per_bio_data_size.
+ *
+ * Context: process, sleeps.
+ * Return: 0 or -ENOMEM; the pools are freed by mempool_exit() in dtr.
+ */
+int xcrypt_convert_layout(struct crypt_config *cc)
+{
+	unsigned int align = crypto_skcipher_alignmask(cc->tfms[0]) + 1;
+	unsigned int reqsize = 0, i;
+	int r;
+
+	for (i = 0; i < cc->tfms_count; i++)
+		reqsize = max(reqsize, crypto_skcipher_reqsize(cc->tfms[i]));
+
+	cc->dmreq_start = ALIGN(sizeof(struct skcipher_request) + reqsize,
+				__alignof__(struct xcrypt_dmreq));
+	cc->iv_start = cc->dmreq_start + sizeof(struct xcrypt_dmreq);
+	cc->req_size = ALIGN(cc->iv_start + align - 1 + cc->iv.size, CRYPTO_MINALIGN);
+	cc->per_bio_data_size = ALIGN(sizeof(struct dm_crypt_io) + cc->req_size,
+				      CRYPTO_MINALIGN);
+
+	r = mempool_init_kmalloc_pool(&cc->req_pool, XCRYPT_MIN_REQUESTS, cc->req_size);
+	if (r)
+		return r;
+	return mempool_init_kmalloc_pool(&cc->bounce_pool, XCRYPT_MIN_BOUNCES, cc->sector_size);
+}

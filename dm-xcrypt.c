@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The road of a bio, from top to bottom of this file in the order in which a
+ * bio meets it, then the module.  dm-xcrypt.h has the overview.
+ *
+ *   read:   xcrypt_map -> read_submit -> read_endio -> xcrypt_read_run
+ *           -> xcrypt_convert -> xcrypt_convert_done -> io_end
+ *   write:  xcrypt_map -> write_map -> xcrypt_write_run -> xcrypt_convert
+ *           -> xcrypt_convert_done -> write_ready -> [sort.c]
+ *           -> xcrypt_write_submit -> write_endio -> io_end
+ */
+#include <linux/blkdev.h>
+#include <linux/kobject.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include "dm-xcrypt.h"
+
+/* ---- the end, reached from everywhere ---- */
+
+/* The caller gets his bio back; io is gone with it. */
+static void io_end(struct dm_crypt_io *io)
+{
+	struct bio *base_bio = io->base_bio;
+
+	base_bio->bi_status = READ_ONCE(io->error);
+	bio_endio(base_bio);
+}
+
+/**
+ * xcrypt_io_fail() - note an error; io goes on to its end
+ * @io: may be in several hands at once
+ * @error: not BLK_STS_OK
+ *
+ * Of two errors at once either may stay: each is true.
+ *
+ * Context: any.
+ */
+void xcrypt_io_fail(struct dm_crypt_io *io, blk_status_t error)
+{
+	if (!READ_ONCE(io->error))
+		WRITE_ONCE(io->error, error);
+}
+
+/* ---- reads ---- */
+
+/**
+ * xcrypt_read_run() - decrypt, in a worker
+ * @io: its ciphertext is in base_bio; perhaps part of it is decrypted
+ *
+ * Context: process.
+ */
+void xcrypt_read_run(struct dm_crypt_io *io)
+{
+	xcrypt_convert(io, true);
+}
+
+/*
+ * May a completion convert right here?  Not in hard irq, nor where interrupts
+ * are off (the idle loop completes so): ciphers use the FPU, and take long.
+ */
+static bool may_convert_here(struct crypt_config *cc)
+{
+	return test_bit(XCRYPT_NO_READ_WORKQUEUE, &cc->flags) && !in_hardirq() && !irqs_disabled();
+}
+
+/* The lower device is done.  Context: any, hard irq too. */
+static void read_endio(struct bio *clone)
+{
+	struct dm_crypt_io *io = clone->bi_private;
+	struct crypt_config *cc = io->cc;
+	blk_status_t error = clone->bi_status;
+
+	bio_put(clone);
+	if (error) {
+		xcrypt_io_fail(io, error);
+		io_end(io);
+		return;
+	}
+
+	xcrypt_convert_init(io, io->base_bio, io->base_bio);
+	if (may_convert_here(cc) && xcrypt_convert(io, false))
+		return;
+	xcrypt_queue_add(&cc->read_queue, io);
+}
+
+/*
+ * Send a clone that shares the caller's pages to the lower device.  Returns
+ * false if there is no memory for it, only if gfp does not wait.
+ */
+static bool read_submit(struct dm_crypt_io *io, gfp_t gfp)
+{
+	struct crypt_config *cc = io->cc;
+	struct bio *clone = bio_alloc_clone(cc->dev->bdev, io->base_bio, gfp, &cc->bs);
+
+	if (!clone)
+		return false;
+	clone->bi_private = io;
+	clone->bi_end_io = read_endio;
+	clone->bi_iter.bi_sector = cc->start + io->sector;
+	dm_submit_bio_remap(io->base_bio, clone);
+	return true;
+}
+
+/*
+ * A read that map() had no memory for.  On a workqueue of its own: waiting
+ * here for a clone must not hold up the conversions, some of which end in
+ * giving clones back.
+ */
+static void read_submit_work(struct work_struct *work)
+{
+	read_submit(container_of(work, struct dm_crypt_io, work), GFP_NOIO);
+}
+
+static void read_map(struct dm_crypt_io *io)
+{
+	if (read_submit(io, XCRYPT_GFP_NOWAIT))
+		return;
+	INIT_WORK(&io->work, read_submit_work);
+	queue_work(io->cc->io_queue, &io->work);
+}
+
+/* ---- writes ---- */
+
+/* The lower device is done.  Context: any, hard irq too. */
+static void write_endio(struct bio *clone)
+{
+	struct dm_crypt_io *io = clone->bi_private;
+
+	if (clone->bi_status)
+		xcrypt_io_fail(io, clone->bi_status);
+	xcrypt_buffer_free(io->cc, clone);
+	io_end(io);
+}
+
+/**
+ * xcrypt_write_submit() - send an encrypted write to the lower device
+ * @io: the caller gives it away
+ *
+ * Context: process, sleeps.
+ */
+void xcrypt_write_submit(struct dm_crypt_io *io)
+{
+	dm_submit_bio_remap(io->base_bio, io->clone);
+}
+
+/*
+ * A write is encrypted, or failed.  A callback may not submit, so what it
+ * completed takes the thread even in mode inline.
+ */
+static void write_ready(struct dm_crypt_io *io, bool async)
+{
+	struct crypt_config *cc = io->cc;
+
+	if (READ_ONCE(io->error)) {
+		xcrypt_order_cancel(io);
+		xcrypt_buffer_free(cc, io->clone);
+		io_end(io);
+		return;
+	}
+
+	io->clone->bi_iter.bi_sector = cc->start + io->sector;
+	io->clone->bi_end_io = write_endio;
+	if (cc->order.mode == XCRYPT_ORDER_INLINE && !async)
+		xcrypt_write_submit(io);
+	else
+		xcrypt_order_add(io);
+}
+
+/* Start or go on encrypting io, whose clone may be missing yet. */
+static bool write_convert(struct dm_crypt_io *io, bool may_wait)
+{
+	if (!io->clone) {
+		io->clone = xcrypt_buffer_alloc(io, may_wait);
+		if (!io->clone)
+			return false;
+		xcrypt_convert_init(io, io->base_bio, io->clone);
+	}
+	return xcrypt_convert(io, true);
+}
+
+/**
+ * xcrypt_write_run() - encrypt, in a worker
+ * @io: fresh from map()
+ *
+ * Context: process; sleeps for memory.
+ */
+void xcrypt_write_run(struct dm_crypt_io *io)
+{
+	write_convert(io, true);
+}
+
+/*
+ * map() is process context, but sits on current->bio_list: it may wait for
+ * the cipher, not for memory that its own earlier bios hold.
+ */
+static void write_map(struct dm_crypt_io *io)
+{
+	struct crypt_config *cc = io->cc;
+
+	xcrypt_order_arrive(io);
+	if (test_bit(XCRYPT_NO_WRITE_WORKQUEUE, &cc->flags) && !in_interrupt() &&
+	    write_convert(io, false))
+		return;
+	xcrypt_queue_add(&cc->write_queue, io);
+}
+
+/**
+ * xcrypt_convert_done() - all of io is converted, or has failed
+ * @io: the caller gives it away
+ * @async: the caller is a cipher's callback
+ *
+ * Context: process, or softirq with interrupts possibly off; does not sleep
+ * if @async or for a read.
+ */
+void xcrypt_convert_done(struct dm_crypt_io *io, bool async)
+{
+	if (io->clone)
+		write_ready(io, async);
+	else
+		io_end(io);
+}
+
+/* ---- map ---- */
+
+/* Flushes and discards carry no data to convert; a flush has no sector. */
+static int map_remap(struct crypt_config *cc, struct bio *bio, sector_t sector)
+{
+	bio_set_dev(bio, cc->dev->bdev);
+	if (bio->bi_iter.bi_size)
+		bio->bi_iter.bi_sector = cc->start + sector;
+	return DM_MAPIO_REMAPPED;
+}
+
+/*
+ * Bytes that one io may have: as the module's parameters say, and as fits the
+ * pages of one clone, in whole sectors of ours and of the lower device.
+ */
+static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
+{
+	unsigned int unit = max(bdev_logical_block_size(cc->dev->bdev), cc->sector_size);
+	unsigned int max = READ_ONCE(xcrypt_max_read_size);
+
+	if (bio_data_dir(bio) == WRITE)
+		max = READ_ONCE(xcrypt_max_write_size);
+	if (!max)
+		max = UINT_MAX;
+	if (bio_data_dir(bio) == WRITE)
+		max = min_t(unsigned int, max, BIO_MAX_VECS << PAGE_SHIFT);
+	return max(round_down(max, unit), unit);
+}
+
+static struct dm_crypt_io *io_init(struct crypt_config *cc, struct bio *bio, sector_t sector)
+{
+	struct dm_crypt_io *io = dm_per_bio_data(bio, cc->per_bio_data_size);
+
+	io->cc = cc;
+	io->base_bio = bio;
+	io->sector = sector;
+	io->error = BLK_STS_OK;
+	io->clone = NULL;
+	return io;
+}
+
+/* What a read or write must look like, after it was cut to what one io holds. */
+static bool aligned(struct crypt_config *cc, struct bio *bio, sector_t sector)
+{
+	return !((sector | bio_sectors(bio)) & ((cc->sector_size >> SECTOR_SHIFT) - 1));
+}
+
+static int xcrypt_map(struct dm_target *ti, struct bio *bio)
+{
+	sector_t sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
+	struct crypt_config *cc = ti->private;
+	const enum req_op op = bio_op(bio);
+	unsigned int max;
+
+	if (unlikely(op == REQ_OP_DISCARD || (bio->bi_opf & REQ_PREFLUSH)))
+		return map_remap(cc, bio, sector);
+	/* nothing else is advertised; data must not pass in clear by accident */
+	if (unlikely(op != REQ_OP_READ && op != REQ_OP_WRITE))
+		return DM_MAPIO_KILL;
+
+	max = max_io_bytes(cc, bio);
+	if (unlikely(bio->bi_iter.bi_size > max))
+		dm_accept_partial_bio(bio, max >> SECTOR_SHIFT);
+	if (unlikely(!aligned(cc, bio, sector)))
+		return DM_MAPIO_KILL;
+
+	if (op == REQ_OP_READ)
+		read_map(io_init(cc, bio, sector));
+	else
+		write_map(io_init(cc, bio, sector));
+	return DM_MAPIO_SUBMITTED;
+}
+
+/* ---- the module ---- */
+
+static char *target_name = "crypt";
+module_param(target_name, charp, 0444);
+MODULE_PARM_DESC(target_name, "name of the device-mapper target (default: crypt)");
+
+unsigned int xcrypt_max_read_size;
+module_param_named(max_read_size, xcrypt_max_read_size, uint, 0644);
+MODULE_PARM_DESC(max_read_size, "split larger reads, bytes (default: 0, don't split)");
+
+unsigned int xcrypt_max_write_size;
+module_param_named(max_write_size, xcrypt_max_write_size, uint, 0644);
+MODULE_PARM_DESC(max_write_size, "split larger writes, bytes (default: 0, split only what no bio can hold)");
+
+static enum xcrypt_order_mode default_order = XCRYPT_ORDER_AUTO;
+
+static int order_param_set(const char *val, const struct kernel_param *kp)
+{
+	enum xcrypt_order_mode mode;
+	int r = xcrypt_order_parse(val, &mode);
+
+	if (r)
+		pr_err("dm_xcrypt: write_order is inline, offload, fifo, sort or auto, not \"%.32s\"\n",
+		       val);
+	else
+		WRITE_ONCE(default_order, mode);
+	return r;
+}
+
+static int order_param_get(char *buf, const struct kernel_param *kp)
+{
+	return sprintf(buf, "%s\n", xcrypt_order_name(xcrypt_default_order()));
+}
+
+static const struct kernel_param_ops order_param_ops = {
+	.set = order_param_set,
+	.get = order_param_get,
+};
+
+module_param_cb(write_order, &order_param_ops, NULL, 0644);
+MODULE_PARM_DESC(write_order, "order in which encrypted writes are submitted, for devices created from now on: inline, offload, fifo, sort or auto (default: auto: sort on rotational devices, else inline)");
+
+/**
+ * xcrypt_default_order() - what the module parameter write_order says now
+ *
+ * Context: any.
+ */
+enum xcrypt_order_mode xcrypt_default_order(void)
+{
+	return READ_ONCE(default_order);
+}
+
+struct target_type xcrypt_target = {
+	.version = { 1, 24, 0 },
+	.module = THIS_MODULE,
+	.ctr = xcrypt_ctr,
+	.dtr = xcrypt_dtr,
+	.map = xcrypt_map,
+	.status = xcrypt_status,
+	.postsuspend = xcrypt_postsuspend,
+	.preresume = xcrypt_preresume,
+	.resume = xcrypt_resume,
+	.message = xcrypt_message,
+	.iterate_devices = xcrypt_iterate_devices,
+	.io_hints = xcrypt_io_hints,
+};
+
+/* Is in-tree dm-crypt loaded?  Our own kobject knows the set of all modules. */
+static bool intree_loaded(void)
+{
+	struct kobject *kobj = kset_find_obj(THIS_MODULE->mkobj.kobj.kset, "dm_crypt");
+
+	kobject_put(kobj);
+	return kobj;
+}
+
+static void explain_name_taken(int error)
+{
+	if (intree_loaded())
+		pr_err("dm_xcrypt: the target name \"%s\" is taken by the kernel's dm_crypt module (error %d): close its devices and run \"modprobe -r dm_crypt\", or load this module with target_name=xcrypt\n",
+		       target_name, error);
+	else
+		pr_err("dm_xcrypt: the target name \"%s\" is taken by a module other than dm_crypt, or built into the kernel (error %d): load this module with target_name=xcrypt\n",
+		       target_name, error);
+}
+
+static int __init xcrypt_init(void)
+{
+	size_t len = strlen(target_name);
+	int r;
+
+	/* device-mapper truncates what is longer: no table would find it */
+	if (!len || len >= DM_MAX_TYPE_NAME) {
+		pr_err("dm_xcrypt: target_name has %zu bytes, need 1 to %d\n",
+		       len, DM_MAX_TYPE_NAME - 1);
+		return -EINVAL;
+	}
+
+	xcrypt_target.name = target_name;
+	r = dm_register_target(&xcrypt_target);
+	if (r == -EEXIST || r == -EBUSY)
+		explain_name_taken(r);
+	return r;
+}
+
+static void __exit xcrypt_exit(void)
+{
+	dm_unregister_target(&xcrypt_target);
+}
+
+module_init(xcrypt_init);
+module_exit(xcrypt_exit);
+
+MODULE_DESCRIPTION("device-mapper target for transparent encryption");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("dm-xcrypt");

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * dm-xcrypt: transparent disk encryption, the device-mapper target "crypt".
+ *
+ * Read this file first; it is the map of the module.
+ *
+ *   dm-xcrypt.c  the road of a bio, the module and its target_type
+ *   convert.c    one bio -> cipher requests, synchronous or asynchronous
+ *   iv.c         the IV generators; no bio, no lock, no device-mapper
+ *   sort.c       the order in which encrypted writes reach the disk
+ *   queue.c      per-CPU work lists that idle CPUs take over
+ *   buffer.c     ciphertext pages of writes, under memory pressure too
+ *   key.c        key text, keyrings, cipher allocation, wiping
+ *   table.c      table line -> crypt_config and back; status, messages, limits
+ *   compat.h     the differences between kernels; nothing else knows a version
+ *
+ * The road:
+ *
+ *   READ   map -> clone --submit--> [disk] --endio--> (here | read queue)
+ *              -> convert in place -> bio_endio(base_bio)
+ *   WRITE  map -> (here | write queue) -> buffer -> convert base to clone
+ *              -> order stage -> submit -> [disk] -> endio -> free the pages
+ *              -> bio_endio(base_bio)
+ *   FLUSH, DISCARD  remapped only: a flush covers the writes that were
+ *              completed to the caller, and those are on the disk's side
+ *
+ * "Here" is the caller of map() for writes and the completion of the lower
+ * device for reads; the dm-crypt flags no_write_workqueue and
+ * no_read_workqueue ask for it.  No conversion in hard irq, ever.
+ *
+ * Ownership: an io has one owner at a time, the stage that it is in, and is
+ * handed on by a call or through a queue.  There is no reference count: only
+ * convert.c has several parties at once (asynchronous cipher requests), and
+ * settles among them with ctx->cc_pending who hands the io on.
+ *
+ * Units: sectors are 512 bytes, always, whatever sector_size says.
+ */
+#ifndef DM_XCRYPT_H
+#define DM_XCRYPT_H
+
+#include <linux/atomic.h>
+#include <linux/bio.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/device-mapper.h>
+#include <linux/list.h>
+#include <linux/mempool.h>
+#include <linux/mutex.h>
+#include <linux/percpu_counter.h>
+#include <linux/rbtree.h>
+#include <linux/scatterlist.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+#include <crypto/aes.h>
+#include <crypto/skcipher.h>
+
+#include "compat.h"
+
+#define DM_MSG_PREFIX "xcrypt"
+
+/* Bytes; what the sector_size option may be at most. */
+#define XCRYPT_MAX_SECTOR_SIZE	4096U
+/* Bytes; a longer key text is refused before anything is allocated. */
+#define XCRYPT_MAX_KEY_SIZE	(128U << 10)
+/* Elements of the reserves that keep I/O going when memory is short. */
+#define XCRYPT_MIN_BIOS		64
+#define XCRYPT_MIN_REQUESTS	64
+#define XCRYPT_MIN_PAGES	BIO_MAX_VECS
+#define XCRYPT_MIN_BOUNCES	4
+/* Writes that the order stage sorts together at the most. */
+#define XCRYPT_SORT_WINDOW	1024U
+
+struct crypt_config;
+struct dm_crypt_io;
+struct xcrypt_iv;
+
+/*
+ * Letters in front of the fields' comments: who may touch them, and when.
+ *
+ *  C  set by ctr before any bio arrives, constant until dtr
+ *  S  changed by a message while the target is suspended (no bio is inside),
+ *     read by the I/O path
+ *  L  under the lock that the struct holds
+ *  A  atomic, bit operation, or per CPU
+ *  O  touched by the current owner of the io only
+ */
+
+/*
+ * How encrypted writes are ordered (module parameter write_order, INFO key
+ * write_order=).  XCRYPT_ORDER_AUTO never stays in a crypt_config: ctr
+ * resolves it.
+ */
+enum xcrypt_order_mode {
+	XCRYPT_ORDER_INLINE,	/* submitted by whichever CPU encrypted */
+	XCRYPT_ORDER_OFFLOAD,	/* one thread, in the order of completion */
+	XCRYPT_ORDER_FIFO,	/* one thread, in the order of arrival in map */
+	XCRYPT_ORDER_SORT,	/* one thread, by sector within a window */
+	XCRYPT_ORDER_AUTO,	/* sort on rotational devices, else inline */
+};
+
+/*
+ * A write in the order stage; part of dm_crypt_io.  sort.c is its only user
+ * between xcrypt_order_arrive() and the submission.
+ */
+struct xcrypt_order_node {
+	union {
+		struct rb_node rb;	/* L  sort: in order->tree */
+		struct list_head list;	/* L  fifo, offload: in order->list */
+	};
+	u64 seq;		/* O  number of arrival; breaks ties */
+	u64 window;		/* L  sort: windows leave in this order */
+	sector_t sector;	/* O  sort: the key inside a window */
+	bool ready;		/* L  fifo: encrypted, may leave */
+};
+
+/* What the thread submitted.  A batch is what went under one plug. */
+struct xcrypt_order_count {
+	u64 batches;
+	u64 writes;
+};
+
+/*
+ * The order stage of one device; part of crypt_config.  The thread exists
+ * from the end of ctr to dtr, in mode inline too: callbacks of asynchronous
+ * ciphers may not submit.
+ */
+struct xcrypt_order {
+	enum xcrypt_order_mode mode;	/* C */
+	struct task_struct *thread;	/* C */
+	spinlock_t lock;		/* irq-safe: completions add writes */
+	struct rb_root_cached tree;	/* L  by (window, sector, seq) */
+	struct list_head list;		/* L  oldest first */
+	u64 window;			/* L  number of the window being filled */
+	unsigned int in_window;		/* L  writes in it */
+	unsigned int relaxed;		/* L  fifo: allocators in need, see sort.c */
+	atomic64_t seq;			/* A  last number given */
+	struct xcrypt_order_count count;	/* L  since ctr, for INFO */
+};
+
+/*
+ * An IV generator, looked up by exact name.  All hooks may be NULL.
+ * data is one whole sector (sector_size bytes, contiguous, writable); ivs is
+ * the IV number: 512-byte sector plus iv_offset, shifted with
+ * iv_large_sectors.  generate and the data hooks run in any context but hard
+ * irq and do not sleep (generate may if iv->sleeps); they return 0 or -errno.
+ * ctr, init and wipe sleep.
+ */
+struct xcrypt_iv_ops {
+	const char *name;
+	/*
+	 * generate calls xcrypt_iv_cipher_block(): between ctr and init
+	 * table.c calls xcrypt_iv_cipher_alloc(), and frees it after dtr
+	 */
+	bool needs_cipher;
+	/* check the geometry, set key_parts and key_extra, allocate */
+	int (*ctr)(struct xcrypt_iv *iv, char **error);
+	/* take secrets from the whole table key, which was just set */
+	int (*init)(struct xcrypt_iv *iv, const u8 *key);
+	void (*wipe)(struct xcrypt_iv *iv);
+	/* out has iv->size bytes and is zero on entry */
+	int (*generate)(struct xcrypt_iv *iv, u8 *out, u64 ivs);
+	/*
+	 * Around the cipher; *_pre run after generate and may change out.
+	 * With write_pre the plaintext is first copied to the clone, so that
+	 * the hook works on bytes that the caller cannot change.
+	 */
+	int (*write_pre)(struct xcrypt_iv *iv, u8 *out, u64 ivs, u8 *data);
+	int (*write_post)(struct xcrypt_iv *iv, u64 ivs, u8 *data);
+	int (*read_pre)(struct xcrypt_iv *iv, u8 *out, u64 ivs, u8 *data);
+	int (*read_post)(struct xcrypt_iv *iv, u64 ivs, u8 *data);
+};
+
+/*
+ * The IV generator of one device; part of crypt_config.  table.c fills the
+ * geometry, iv.c the rest.
+ */
+struct xcrypt_iv {
+	const struct xcrypt_iv_ops *ops;	/* C  NULL: the IV is zero */
+	unsigned int size;		/* C  bytes of IV the cipher takes */
+	unsigned int block_size;	/* C  bytes; cipher block */
+	unsigned int sector_size;	/* C  bytes */
+	unsigned int key_size;		/* C  bytes of the whole table key */
+	unsigned int key_count;		/* C  keys that the cipher text names */
+	unsigned int key_parts;		/* C  keys in the table key, with extra */
+	unsigned int key_extra;		/* C  bytes at its end not for ciphers */
+	unsigned int shift;		/* C  benbi: 512-byte sector -> blocks */
+	u8 *seed;			/* S  lmk, tcw: secret from the key;
+					 *    eboiv, elephant: room for wipe */
+	unsigned int seed_size;		/* C  bytes; 0: no seed */
+	struct crypto_aes_ctx *aes;	/* S  elephant: K2 */
+	void *cipher;			/* C  eboiv, elephant: opaque, key.c's */
+	bool sleeps;			/* C  generate may sleep: no conversion in
+					 *    softirq (only if cipher is async) */
+};
+
+/*
+ * Where the bytes of one bio stand on their way through the cipher.
+ * Part of dm_crypt_io, set up by xcrypt_convert_init(), dead once the last
+ * of cc_pending called the done function.
+ *
+ * cc_pending starts at XCRYPT_CONVERT_BIAS, callbacks count down, and the
+ * converting thread takes away what is left of the bias when it has issued
+ * the last request: synchronous requests cost no atomic operation.
+ */
+struct convert_context {
+	struct bio *bio_in;		/* O  what is read */
+	struct bio *bio_out;		/* O  what is written; = bio_in in place */
+	struct bvec_iter iter_in;	/* O */
+	struct bvec_iter iter_out;	/* O  not used in place */
+	sector_t sector;		/* O  next sector, relative to the target */
+	struct skcipher_request *req;	/* O  free request, NULL if none */
+	unsigned int issued;		/* O  requests that went asynchronous */
+	bool backlogged;		/* O  wait for restart before going on */
+	bool embedded_used;		/* O  the io's own request is gone */
+	struct completion restart;	/* A  the cipher's queue has room again */
+	atomic_t cc_pending;		/* A */
+};
+
+#define XCRYPT_CONVERT_BIAS	(INT_MAX / 2)
+
+/*
+ * One bio on its way; lives in the per-bio data of base_bio, so it is gone
+ * once base_bio was ended.  Followed in memory by the embedded request, see
+ * struct xcrypt_dmreq.
+ */
+struct dm_crypt_io {
+	struct crypt_config *cc;	/* C  set by map */
+	struct bio *base_bio;		/* C  what the caller sent, after dm core */
+	sector_t sector;		/* C  first sector, relative to the target */
+	blk_status_t error;		/* A  the first error sticks */
+	struct bio *clone;		/* O  what goes to the disk */
+	struct work_struct work;	/* O  read submission that must sleep */
+	struct list_head entry;		/* in a xcrypt_lane, under its lock */
+	struct xcrypt_order_node node;
+	struct convert_context ctx;
+} CRYPTO_MINALIGN_ATTR;
+
+/*
+ * What a cipher request needs beside the request itself.  One memory block:
+ *
+ *   struct skcipher_request | cipher's context | struct xcrypt_dmreq | IV
+ *
+ * with cc->dmreq_start and cc->iv_start as offsets of the latter two.  The
+ * embedded block of an io serves all its sectors while the cipher answers at
+ * once; a sector that goes asynchronous takes its block away with it, and the
+ * next one comes from cc->req_pool.
+ */
+struct xcrypt_dmreq {
+	struct convert_context *ctx;
+	struct scatterlist sg_in, sg_out;
+	u64 ivs;			/* IV number of this sector */
+	struct bvec_iter iter;		/* where the sector stands in bio_out */
+	void *bounce;			/* read: the sector lies in pieces */
+};
+
+/*
+ * One CPU's share of a queue: ios wait in list, oldest first.
+ * queue.c allocates and frees it with its queue.
+ */
+struct xcrypt_lane {
+	spinlock_t lock;		/* irq-safe: completions add ios */
+	struct list_head list;		/* L */
+	struct work_struct work;	/* runs on cpu */
+	struct xcrypt_queue *queue;	/* C */
+	int cpu;			/* C */
+} ____cacheline_aligned_in_smp;
+
+/*
+ * A per-CPU queue of ios whose waiting work idle CPUs take over.  Two per
+ * device, part of crypt_config: writes may sleep for pages, reads must not
+ * wait behind them.
+ */
+struct xcrypt_queue {
+	struct workqueue_struct *wq;		/* C */
+	struct xcrypt_lane *lanes;		/* C  nr_cpu_ids of them */
+	void (*run)(struct dm_crypt_io *io);	/* C  may sleep; takes the io */
+	cpumask_var_t busy;			/* A  lanes whose worker runs */
+	bool steal;				/* C  false: same_cpu_crypt */
+};
+
+/* Bits of crypt_config.flags, and the words that set them. */
+enum xcrypt_flag {
+	XCRYPT_SUSPENDED,		/* between postsuspend and resume */
+	XCRYPT_KEY_VALID,		/* the ciphers hold the table's key */
+	XCRYPT_ALLOW_DISCARDS,		/* word allow_discards */
+	XCRYPT_SAME_CPU,		/* word same_cpu_crypt */
+	XCRYPT_SUBMIT_FROM_CRYPT,	/* word submit_from_crypt_cpus */
+	XCRYPT_NO_READ_WORKQUEUE,	/* word no_read_workqueue */
+	XCRYPT_NO_WRITE_WORKQUEUE,	/* word no_write_workqueue */
+	XCRYPT_IV_LARGE_SECTORS,	/* word iv_large_sectors */
+};
+
+/*
+ * One table line.  xcrypt_ctr() allocates it, ti->private holds it,
+ * xcrypt_dtr() frees it; dm core calls dtr after the last bio completed and
+ * serialises ctr, dtr, messages, suspend and resume of one target.
+ */
+struct crypt_config {
+	struct dm_dev *dev;		/* C  the lower device */
+	sector_t start;			/* C  first sector on it */
+	u64 iv_offset;			/* C  512-byte sectors */
+	unsigned int sector_size;	/* C  bytes; 512, 1024, 2048 or 4096 */
+	unsigned int sector_shift;	/* C  log2(sector_size / 512) */
+	unsigned long flags;		/* A  enum xcrypt_flag */
+	unsigned int id;		/* C  unique; names it in the log */
+
+	char *cipher_string;		/* C  as given; status prints it */
+	char *cipher_api;		/* C  name given to the crypto API */
+
+	u8 *key;			/* S  key_size bytes; zero if wiped or
+					 *    from a keyring */
+	char *key_string;		/* S  ":size:type:desc", NULL for hex */
+	unsigned int key_size;		/* C  bytes */
+	struct mutex key_lock;		/* key messages, against each other,
+					 *    TABLE status and resume */
+
+	struct crypto_skcipher **tfms;	/* C  array; S the keys inside */
+	unsigned int tfms_count;	/* C  power of two */
+	struct xcrypt_iv iv;
+
+	unsigned int dmreq_start;	/* C  bytes, from the request */
+	unsigned int iv_start;		/* C  bytes, from the request */
+	unsigned int req_size;		/* C  bytes of a whole block */
+	unsigned int per_bio_data_size;	/* C  bytes */
+
+	mempool_t req_pool;		/* blocks for asynchronous sectors */
+	mempool_t page_pool;		/* ciphertext of writes */
+	mempool_t bounce_pool;		/* sector_size bytes each */
+	struct bio_set bs;		/* clones */
+	struct mutex page_lock;		/* one writer waits for pages at a time */
+	struct percpu_counter n_pages;	/* A  pages held; 0 in dtr */
+
+	struct workqueue_struct *io_queue;	/* C  read submissions that sleep */
+	struct xcrypt_queue read_queue;
+	struct xcrypt_queue write_queue;
+	struct xcrypt_order order;
+};
+
+/* dm-xcrypt.c */
+extern unsigned int xcrypt_max_read_size;	/* bytes; 0: no split */
+extern unsigned int xcrypt_max_write_size;	/* bytes; 0: no split */
+extern struct target_type xcrypt_target;
+enum xcrypt_order_mode xcrypt_default_order(void);
+void xcrypt_write_submit(struct dm_crypt_io *io);
+void xcrypt_read_run(struct dm_crypt_io *io);
+void xcrypt_write_run(struct dm_crypt_io *io);
+void xcrypt_io_fail(struct dm_crypt_io *io, blk_status_t error);
+
+/* convert.c */
+void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio *bio_out);
+bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep);
+void xcrypt_convert_done(struct dm_crypt_io *io, bool async);	/* dm-xcrypt.c */
+int xcrypt_convert_layout(struct crypt_config *cc);
+
+/* iv.c */
+const struct xcrypt_iv_ops *xcrypt_iv_find(const char *name);
+int xcrypt_iv_ctr(struct xcrypt_iv *iv, char **error);
+void xcrypt_iv_dtr(struct xcrypt_iv *iv);
+int xcrypt_iv_init(struct xcrypt_iv *iv, const u8 *key);
+void xcrypt_iv_wipe(struct xcrypt_iv *iv);
+
+/* sort.c */
+const char *xcrypt_order_name(enum xcrypt_order_mode mode);
+int xcrypt_order_parse(const char *name, enum xcrypt_order_mode *mode);
+int xcrypt_order_start(struct crypt_config *cc, const char *devname);
+void xcrypt_order_stop(struct crypt_config *cc);
+void xcrypt_order_arrive(struct dm_crypt_io *io);
+void xcrypt_order_add(struct dm_crypt_io *io);
+void xcrypt_order_cancel(struct dm_crypt_io *io);
+void xcrypt_order_relax(struct crypt_config *cc, bool on);
+void xcrypt_sort_add(struct xcrypt_order *order, struct xcrypt_order_node *node);
+void xcrypt_sort_take(struct xcrypt_order *order, struct rb_root_cached *tree);
+struct xcrypt_order_node *xcrypt_sort_pop(struct rb_root_cached *tree);
+void xcrypt_list_take(struct xcrypt_order *order, struct list_head *out);
+
+/* queue.c */
+int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, bool steal,
+		      void (*run)(struct dm_crypt_io *io));
+void xcrypt_queue_exit(struct xcrypt_queue *queue);
+void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io);
+
+/* buffer.c */
+int xcrypt_buffer_init(struct crypt_config *cc);
+void xcrypt_buffer_exit(struct crypt_config *cc);
+struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait);
+void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone);
+
+/* key.c */
+void xcrypt_key_text_wipe(char *text);
+int xcrypt_key_parse_size(const char *text);
+int xcrypt_key_alloc(struct crypt_config *cc);
+int xcrypt_key_set(struct crypt_config *cc, char *text, char **error);
+int xcrypt_key_replace(struct crypt_config *cc, char *text);
+int xcrypt_key_wipe(struct crypt_config *cc);
+void xcrypt_key_free(struct crypt_config *cc);
+int xcrypt_tfms_alloc(struct crypt_config *cc);
+void xcrypt_tfms_free(struct crypt_config *cc);
+int xcrypt_iv_cipher_alloc(struct xcrypt_iv *iv, const char *cipher_api);
+void xcrypt_iv_cipher_free(struct xcrypt_iv *iv);
+int xcrypt_iv_cipher_setkey(struct xcrypt_iv *iv, const u8 *key, unsigned int size);
+int xcrypt_iv_cipher_block(struct xcrypt_iv *iv, u8 *block);
+
+/* table.c */
+int xcrypt_ctr(struct dm_target *ti, unsigned int argc, char **argv);
+void xcrypt_dtr(struct dm_target *ti);
+void xcrypt_status(struct dm_target *ti, status_type_t type, unsigned int status_flags,
+		   char *result, unsigned int maxlen);
+int xcrypt_message(struct dm_target *ti, unsigned int argc, char **argv,
+		   char *result, unsigned int maxlen);
+void xcrypt_postsuspend(struct dm_target *ti);
+int xcrypt_preresume(struct dm_target *ti);
+void xcrypt_resume(struct dm_target *ti);
+int xcrypt_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn fn, void *data);
+void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits);
+
+#endif /* DM_XCRYPT_H */

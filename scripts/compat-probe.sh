@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# usage: compat-probe.sh OUT.h CC FLAGS...
+#
+# Writes OUT.h with one XCRYPT_HAVE_<FACT> per small program that compiles
+# with CC FLAGS, and the compiler's first complaint as a comment per program
+# that does not.  Called by Kbuild.  Exit 1 if not even the empty program
+# compiles: then no answer can be trusted.
+set -u
+export LC_ALL=C
+
+out=$1
+shift
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# probe FACT: the program comes on standard input
+probe() {
+	{ echo '#include <linux/module.h>'; cat; } > "$dir/probe.c"
+	if "$@" 2> "$dir/err"; then
+		echo "#define XCRYPT_HAVE_$fact 1"
+		return 0
+	fi
+	echo "/* no $fact: $(grep -m1 error "$dir/err" | sed 's/.*error: //; s,\*/,* /,g') */"
+	return 1
+}
+
+compile() {
+	"$@" -Werror=incompatible-pointer-types -Werror=implicit-function-declaration \
+		-Wno-unused -c -o "$dir/probe.o" "$dir/probe.c"
+}
+
+{
+echo "/* made by scripts/compat-probe.sh from the headers of this kernel */"
+
+fact=SANITY
+probe compile "$@" <<'END' || { cat "$dir/err" >&2; exit 1; }
+int xcrypt_probe;
+END
+
+# Headers; sparse does not know __has_include.
+fact=LINUX_UNALIGNED_H
+probe compile "$@" <<'END'
+#include <linux/unaligned.h>
+END
+fact=LINUX_HEX_H
+probe compile "$@" <<'END'
+#include <linux/hex.h>
+END
+fact=CRYPTO_UTILS_H
+probe compile "$@" <<'END'
+#include <crypto/utils.h>
+END
+
+# A flag that is an enum value: #ifdef does not see it.
+fact=WQ_PERCPU
+probe compile "$@" <<'END'
+#include <linux/workqueue.h>
+unsigned int xcrypt_probe = WQ_PERCPU;
+END
+
+# What a cipher passes to the completion callback: exactly one of the two.
+fact=CRYPTO_DONE_DATA
+probe compile "$@" <<'END'
+#include <linux/crypto.h>
+static void done(void *data, int error) { }
+crypto_completion_t xcrypt_probe = done;
+END
+fact=CRYPTO_DONE_REQ
+probe compile "$@" <<'END'
+#include <linux/crypto.h>
+static void done(struct crypto_async_request *req, int error) { }
+crypto_completion_t xcrypt_probe = done;
+END
+} > "$dir/out.h" || exit 1
+
+mv "$dir/out.h" "$out"
