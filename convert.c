@@ -190,7 +190,8 @@ static int read_sector(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, bool
 	struct convert_context *ctx = dmreq->ctx;
 	struct bio_vec bv = bio_iter_iovec(ctx->bio_in, ctx->iter_in);
 
-	if (likely(bv.bv_len >= cc->sector_size)) {
+	/* the IV's data hooks access words */
+	if (likely(bv.bv_len >= cc->sector_size && IS_ALIGNED(bv.bv_offset, sizeof(u64)))) {
 		sg_set_page(&dmreq->sg_out, bv.bv_page, cc->sector_size, bv.bv_offset);
 		return 0;
 	}

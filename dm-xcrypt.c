@@ -279,6 +279,9 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 	/* nothing else is advertised; data must not pass in clear by accident */
 	if (unlikely(op != REQ_OP_READ && op != REQ_OP_WRITE))
 		return DM_MAPIO_KILL;
+	/* a "key wipe" that slipped in between preresume and resume */
+	if (unlikely(!test_bit(XCRYPT_KEY_VALID, &cc->flags)))
+		return DM_MAPIO_KILL;
 
 	max = max_io_bytes(cc, bio);
 	if (unlikely(bio->bi_iter.bi_size > max))

@@ -35,7 +35,7 @@ compile() {
 echo "/* made by scripts/compat-probe.sh from the headers of this kernel */"
 
 fact=SANITY
-probe compile "$@" <<'END' || { cat "$dir/err" >&2; exit 1; }
+probe compile "$@" <<'END' || cat "$dir/err" >&2
 int xcrypt_probe;
 END
 
@@ -73,6 +73,8 @@ probe compile "$@" <<'END'
 static void done(struct crypto_async_request *req, int error) { }
 crypto_completion_t xcrypt_probe = done;
 END
-} > "$dir/out.h" || exit 1
+} > "$dir/out.h"
+
+grep -q '^#define XCRYPT_HAVE_SANITY' "$dir/out.h" || exit 1
 
 mv "$dir/out.h" "$out"
