@@ -10,8 +10,8 @@
  *
  * n is the length of the IV, S the sector size, ivs the IV number of the
  * sector; all arithmetic on ivs is modulo 2^64.  An IV buffer is zero on entry
- * and need not be aligned; a sector is aligned to 512 bytes at the least, so
- * its words may be accessed as they lie.
+ * and need not be aligned; a sector is aligned to 8 bytes, so its words may be
+ * accessed as they lie.
  */
 #include <linux/bitops.h>
 #include <linux/crc32.h>
