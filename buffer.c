@@ -102,8 +102,9 @@ static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
 	unsigned int size = base->bi_iter.bi_size;
 	struct bio *clone;
 
+	/* not polled: whoever polls for base_bio knows nothing of the clone */
 	clone = bio_alloc_bioset(cc->dev->bdev, DIV_ROUND_UP(size, PAGE_SIZE),
-				 base->bi_opf, gfp, &cc->bs);
+				 base->bi_opf & ~REQ_POLLED, gfp, &cc->bs);
 	if (!clone)
 		return NULL;
 	clone->bi_private = io;

@@ -96,6 +96,8 @@ static bool read_submit(struct dm_crypt_io *io, gfp_t gfp)
 		return false;
 	clone->bi_private = io;
 	clone->bi_end_io = read_endio;
+	/* whoever polls for base_bio knows nothing of the clone */
+	clone->bi_opf &= ~REQ_POLLED;
 	clone->bi_iter.bi_sector = cc->start + io->sector;
 	dm_submit_bio_remap(io->base_bio, clone);
 	return true;

@@ -15,7 +15,7 @@
 #include <linux/slab.h>
 #include "dm-xcrypt.h"
 
-/* Wake one CPU that has nothing to do.  Context: preemption is off. */
+/* Wake one CPU that has nothing to do. */
 static void wake_helper(struct xcrypt_queue *queue, int self)
 {
 	int cpu;
@@ -33,19 +33,20 @@ static void wake_helper(struct xcrypt_queue *queue, int self)
  * @queue: initialised
  * @io: the caller gives it away
  *
- * Preemption stays off until the work is queued: that makes the whole of it
- * an RCU reader, and xcrypt_queue_exit() waits for those.  Otherwise a fast
- * thief could finish the last io and let the device go under our feet.
+ * All of it is one RCU reader, and xcrypt_queue_exit() waits for those: else a
+ * fast thief could finish the last io and let the device go while the work is
+ * still to be queued.  Which CPU it is only matters for speed.
  *
  * Context: any, hard irq too; does not sleep.
  */
 void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io)
 {
-	int cpu = get_cpu();
+	int cpu = raw_smp_processor_id();
 	struct xcrypt_lane *lane = &queue->lanes[cpu];
 	unsigned long flags;
 	bool waits;
 
+	rcu_read_lock();
 	spin_lock_irqsave(&lane->lock, flags);
 	waits = !list_empty(&lane->list) || cpumask_test_cpu(cpu, queue->busy);
 	list_add_tail(&io->entry, &lane->list);
@@ -54,7 +55,7 @@ void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io)
 	queue_work_on(cpu, queue->wq, &lane->work);
 	if (waits && queue->steal)
 		wake_helper(queue, cpu);
-	put_cpu();
+	rcu_read_unlock();
 }
 
 /* The oldest io of a lane, or NULL. */
