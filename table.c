@@ -261,7 +261,9 @@ static int name_cipher(struct dm_target *ti, const struct cipher_spec *spec)
 	if (strlen(cc->cipher_api) >= CRYPTO_MAX_ALG_NAME) {
 		CTR_ERR(ti, "cipher name of %zu bytes, the most is %d",
 			strlen(cc->cipher_api), CRYPTO_MAX_ALG_NAME - 1);
-		return refuse(ti, "Cannot allocate cipher string", -ENOMEM);
+		/* capi: the name is the user's own, and there is none like it */
+		return refuse(ti, "Cannot allocate cipher string",
+			      essiv || spec->mode ? -ENOMEM : -ENOENT);
 	}
 	return 0;
 }
