@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests of the I/O path share: null_blk, mapped devices, the test
+cipher's parameters, fio."""
+
+import json
+import os
+import subprocess
+
+from dmioctl import DeviceMapper
+from guestlib import Failed, read, run, write
+
+CONFIGFS = "/sys/kernel/config"
+CIPHER = "/sys/module/xcrypt_testcipher/parameters/"
+MODULE = "/sys/module/dm_xcrypt/parameters/"
+
+
+class NullBlk:
+    """A null_blk device that keeps what is written to it."""
+
+    def __init__(self, name, megabytes, **attributes):
+        if not os.path.isdir("/sys/module/null_blk"):
+            run("modprobe", "null_blk", "nr_devices=0")
+        if not os.path.isdir(CONFIGFS + "/nullb"):
+            run("mount", "-t", "configfs", "none", CONFIGFS)
+        self.dir = CONFIGFS + "/nullb/" + name
+        os.mkdir(self.dir)
+        settings = {"size": megabytes, "blocksize": 512, "memory_backed": 1,
+                    "queue_mode": 2, **attributes}
+        for key, value in settings.items():
+            write(os.path.join(self.dir, key), str(value))
+        write(self.dir + "/power", "1")
+        # older kernels number their disks, newer ones name them like this
+        self.disk = name
+        if not os.path.isdir("/sys/block/" + name):
+            self.disk = "nullb" + read(self.dir + "/index")
+        self.path = "/dev/" + self.disk
+        self.sectors = megabytes * 2048
+
+    def remove(self):
+        """Takes it away, with its memory."""
+        write(self.dir + "/power", "0")
+        os.rmdir(self.dir)
+
+
+class Mapped:
+    """A mapped device by ioctl: a dmsetup process takes longer here than the
+    I/O that it should meet."""
+
+    def __init__(self, name, table):
+        self.dm, self.name = DeviceMapper(), name
+        self.disk = "dm-%d" % self.dm.create(name)
+        self.path = "/dev/" + self.disk
+        try:
+            self.load(table)
+            self.resume()
+        except OSError:
+            self.remove()
+            raise
+
+    def load(self, table):
+        """table: [(start, length, target, params)]"""
+        self.dm.load(self.name, table)
+
+    def suspend(self):
+        """Returns when no I/O is inside."""
+        self.dm.suspend(self.name)
+
+    def resume(self):
+        """Swaps in the table that was loaded, if any."""
+        self.dm.resume(self.name)
+
+    def info(self):
+        """The INFO status as a dictionary; in-tree has none."""
+        text = self.dm.status(self.name)[0][3]
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def remove(self):
+        """The device goes; what still holds it lets go in a moment."""
+        self.dm.remove(self.name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def completed(disk):
+    """I/Os completed and in flight of a block device, by its kernel name."""
+    words = read("/sys/block/%s/stat" % disk).split()
+    return int(words[0]) + int(words[4]), int(words[8])
+
+
+def cipher(**settings):
+    """Sets parameters of the test cipher."""
+    for key, value in settings.items():
+        write(CIPHER + key, str(value))
+
+
+def counters(*names):
+    """Counters of the test cipher."""
+    return {name: int(read(CIPHER + name)) for name in names}
+
+
+CIPHER_DEFAULTS = {"answer": "sync", "context": "process", "depth": 0,
+                   "delay_us": 0, "fail_every": 0, "fail_sector": 0,
+                   "fail_async": 0, "fail_ops": 3, "fail_errno": 5}
+COUNTERS = ("requests", "async", "backlogged", "refused", "injected",
+            "shuffled", "sleep_in_atomic")
+
+
+def cipher_reset(**settings):
+    """All parameters as given, the others at their defaults; counters 0."""
+    cipher(**{**CIPHER_DEFAULTS, **settings},
+           **{name: 0 for name in COUNTERS}, seed=1)
+
+
+def write_order(mode):
+    """The order of writes for devices created from now on."""
+    if os.path.isdir(MODULE):           # in-tree has no choice
+        write(MODULE + "write_order", mode)
+
+
+class Fio:
+    """A fio process; settings are those of a job file, one job."""
+
+    def __init__(self, **settings):
+        args = ["fio", "--name=job", "--output-format=json"]
+        for key, value in settings.items():
+            args.append("--%s=%s" % (key, value))
+        self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+
+    def running(self):
+        """Whether it still is."""
+        return self.process.poll() is None
+
+    def finish(self, timeout=300):
+        """Waits for its end.  Returns (errors, jobs): what went wrong as a
+        text, "" if nothing did, and fio's own account of its jobs."""
+        out, err = self.process.communicate(timeout=timeout)
+        text = out.decode("utf-8", "replace")
+        said = err.decode("utf-8", "replace").strip()
+        try:
+            jobs = json.loads(text[text.index("{"):])["jobs"]
+        except (ValueError, KeyError):
+            return "no result from fio: %s %s" % (text[:500], said[:500]), []
+        errors = [str(job["error"]) for job in jobs if job["error"]]
+        if self.process.returncode or errors or "verify:" in said + text:
+            return "status %d, errors %s: %s %s" % (
+                self.process.returncode, ",".join(errors), said[:800],
+                text[:text.index("{")][:800]), jobs
+        return "", jobs
+
+
+def total(jobs, direction, key="total_ios"):
+    """The sum over the jobs of one of fio's numbers."""
+    return sum(job[direction][key] for job in jobs)
+
+
+def cpus(count=2):
+    """Refuses to go on with fewer CPUs: races need two."""
+    if os.cpu_count() < count:
+        raise Failed("the guest has %d CPUs, this needs %d" %
+                     (os.cpu_count(), count))
