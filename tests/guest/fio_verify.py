@@ -30,7 +30,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Direct, Tap, note, read, run, seeded, use_intree
 from iolib import (CIPHER, COUNTERS, Fio, Mapped, NullBlk, cipher_reset,
-                   completed, counters, cpus, total, write_order)
+                   completed, counters, cpus, leave, patience, total,
+                   write_order)
 
 NAME = "xverify"
 KEY = seeded("fio_verify", 64).hex()
@@ -119,6 +120,7 @@ def verify(mapped, table, seed, **extra):
 def one(table, seed, text, wanted_order, **extra):
     """A device, fio on it, one case."""
     start = time.monotonic()
+    patience()
     with Mapped(NAME, table) as mapped:
         order = mapped.info().get("write_order")
         errors, disturber, ios = verify(mapped, table, seed, **extra)
@@ -234,6 +236,7 @@ def hooks():
     write_order("sort")
     for plain, test, size in HOOKS:
         for flags in ("", FLAGS):
+            patience()
             key = seeded("hooks", size).hex()
             sums, bad = {}, []
             for writer, reader in ((plain, test), (test, plain), (test, test)):
@@ -318,6 +321,7 @@ def wrong(results, every, expect_errno=5):
 def errors_by_sector(disk, order, flags, settings):
     """Exactly the I/Os that have a failing sector fail, of many at once."""
     every = 97
+    patience()
     write_order(order)
     cipher_reset()
     text = "errors, %s, %s, %s" % (order, "both flags" if flags else "no flags",
@@ -356,6 +360,7 @@ def lower_sums(disk):
 
 def errors_by_count(disk, order, settings):
     """One I/O after the other: those in which a Kth request fell fail."""
+    patience()
     write_order(order)
     cipher_reset()
     bad, failed, sector = [], 0, 0
@@ -391,6 +396,7 @@ def errors_by_count(disk, order, settings):
 
 def errors_under_load(disk, order):
     """fio goes on past errors; the device must be suspendable and removable."""
+    patience()
     write_order(order)
     cipher_reset()
     table = table_of(disk, TEST_XTS)
@@ -449,7 +455,7 @@ def main():
                    traceback.format_exc())
             break
         note("%s took %.0f s" % (part, time.monotonic() - start))
-    tap.finish()
+    leave(tap)
 
 
 if __name__ == "__main__":

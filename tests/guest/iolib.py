@@ -4,6 +4,7 @@ cipher's parameters, fio."""
 
 import json
 import os
+import signal
 import subprocess
 
 from dmioctl import DeviceMapper
@@ -157,6 +158,29 @@ class Fio:
 def total(jobs, direction, key="total_ios"):
     """The sum over the jobs of one of fio's numbers."""
     return sum(job[direction][key] for job in jobs)
+
+
+class Hung(Exception):
+    """A case that did not come to its end."""
+
+
+def patience(seconds=120):
+    """Raises Hung in the main thread that much later, unless called again.
+
+    Only for what would never end: the slowest case takes a small part of it.
+    """
+    def late(*_):
+        raise Hung("nothing came to an end for %d s" % seconds)
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+
+
+def leave(tap):
+    """Ends the test, even with threads and children that wait forever."""
+    try:
+        tap.finish()
+    except SystemExit as end:
+        os._exit(end.code)
 
 
 def cpus(count=2):
