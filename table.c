@@ -178,7 +178,7 @@ static int parse_key_count(struct dm_target *ti, const char *text, unsigned int 
  */
 static int parse_legacy(struct dm_target *ti, char *text, struct cipher_spec *spec)
 {
-	char *cipher, *mode, *iv;
+	char *cipher, *mode;
 	int r;
 
 	if (strchr(text, '(')) {
@@ -192,13 +192,11 @@ static int parse_legacy(struct dm_target *ti, char *text, struct cipher_spec *sp
 	if (r)
 		return r;
 
+	/* a hash for essiv may have a dash in its name: sha3-256 */
 	mode = strsep(&text, "-");
-	iv = strsep(&text, "-");
 	spec->mode = mode;
-	spec->ivmode = strsep(&iv, ":");
-	spec->ivopts = iv;
-	if (text)
-		DMWARN("ignoring the end of the cipher, from -%s on", text);
+	spec->ivmode = strsep(&text, ":");
+	spec->ivopts = text;
 
 	if (!mode || (!strcmp(mode, "plain") && !spec->ivmode)) {
 		spec->mode = "cbc";
