@@ -327,6 +327,7 @@ static int iv_tcw_ctr(struct xcrypt_iv *iv, char **error)
 		return iv_refuse(iv, error,
 				 "TCW key has no bytes left for the cipher");
 
+	iv->key_parts = iv->key_count + 2;
 	iv->key_extra = extra;
 	return iv_alloc_seed(iv, extra, error);
 }
@@ -458,6 +459,7 @@ static int iv_elephant_ctr(struct xcrypt_iv *iv, char **error)
 		return iv_refuse(iv, error,
 				 "Elephant needs two keys of 16, 24 or 32 bytes");
 
+	iv->key_parts = 2;
 	iv->key_extra = half;
 	iv->aes = kzalloc(sizeof(*iv->aes), GFP_KERNEL);
 	if (!iv->aes) {

@@ -396,6 +396,7 @@ class Lmk(Null):
 class Tcw(Plain):
     def __init__(self, geo):
         super().__init__(geo)
+        self.parts = 2
         self.extra = self.n + 16
         own = geo.key[-self.extra:]
         self.seed, self.whitening = own[:self.n], own[self.n:]
@@ -424,6 +425,7 @@ class Eboiv(Plain):
 class Elephant(Eboiv):
     def __init__(self, geo):
         super().__init__(geo)
+        self.parts = 2 - geo.key_count      # two, however many keys are named
         self.extra = len(geo.key) // 2
         self.aes = Aes(geo.key[-self.extra:])
 
