@@ -225,11 +225,6 @@ static int forget_key(struct crypt_config *cc)
  */
 static int load_hex(struct crypt_config *cc, const char *text)
 {
-	if (!cc->key_size && strcmp(text, "-")) {
-		DMERR("a key of 0 bytes is written as -");
-		return -EINVAL;
-	}
-
 	clear_bit(XCRYPT_KEY_VALID, &cc->flags);
 	drop_key_string(cc);
 	if (hex2bin(cc->key, text, cc->key_size)) {
@@ -252,7 +247,7 @@ static int copy_payload(struct crypt_config *cc, struct key *key,
 	r = type->payload(key, &data, &size);
 	if (!r && size != cc->key_size) {
 		DMERR("the %s key in the keyring has %u bytes, the table says %u",
-		      type->prefix, size, cc->key_size);
+		      type->type->name, size, cc->key_size);
 		r = -EINVAL;
 	}
 	if (!r)
@@ -276,7 +271,7 @@ static int fetch_payload(struct crypt_config *cc, const char *description,
 	if (IS_ERR(key)) {
 		r = PTR_ERR(key);
 		DMERR("no %s key of this description in the keyrings of the caller: %d",
-		      type->prefix, r);
+		      type->type->name, r);
 		return r;
 	}
 	r = copy_payload(cc, key, type);
@@ -340,6 +335,15 @@ static int load_keyring(struct crypt_config *cc, const char *text)
 	return 0;
 }
 
+static int load_key(struct crypt_config *cc, const char *text)
+{
+	if (!cc->key_size && strcmp(text, "-")) {
+		DMERR("a key of 0 bytes is written as -");
+		return -EINVAL;
+	}
+	return text[0] == ':' ? load_keyring(cc, text) : load_hex(cc, text);
+}
+
 /* Give the key in cc->key to whoever encrypts with it. */
 static int install_key(struct crypt_config *cc, char **error)
 {
@@ -387,7 +391,7 @@ int xcrypt_key_set(struct crypt_config *cc, char *text, char **error)
 	int r;
 
 	*error = "Error decoding and setting key";
-	r = text[0] == ':' ? load_keyring(cc, text) : load_hex(cc, text);
+	r = load_key(cc, text);
 	xcrypt_key_text_wipe(text);
 	if (!r)
 		r = install_key(cc, error);
