@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Table lines for ciphertext.py: the matrix, the bad ones, the recorded ones.
 
-A line is a Case.  Its key is said by a specification, so that no line that is
-printed shows a key:
+A line is a Case.  Its key is said by a specification, as keys of loop-AES are
+long:
     32           bytes, which depend on the case's name only
     4x32         four keys of 32 bytes
     -            no key
