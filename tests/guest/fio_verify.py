@@ -10,6 +10,7 @@ suspended, resumed and gets its table loaded again.
     cryptd		the kernel's own asynchronous cipher, with a queue that
 			is nearly always full; boot the guest with
 			cryptd.cryptd_max_cpu_qlen=4
+    reserve		writes that wait for the pages of other writes
     hooks		IVs that change the data, with an asynchronous cipher
     errors		a cipher that fails now and then
 
@@ -212,6 +213,40 @@ def cryptd():
             one(table_of(disk, "capi:cryptd(xts(ecb(aes-generic)))-plain64", flags),
                 300, "cryptd, %s, %s" % (order, "both flags" if flags else "no flags"),
                 "inline" if flags else order)
+    disk.remove()
+
+
+# ---- more writes than there are pages ----
+
+
+def reserve():
+    """Writes of 1 MiB wait for pages that the writes before them hold, which
+    in mode fifo may be held up themselves."""
+    megabytes = 32
+    # about 100 ms a MiB, slower than the cipher: there must be a wait for pages
+    disk = NullBlk("reserve", megabytes, irqmode=2, completion_nsec=12000000,
+                   submit_queues=1, hw_queue_depth=1)
+    total_pages = os.sysconf("SC_PHYS_PAGES")
+    share = max(total_pages * 2 // 100, 4096)
+    for order in ORDERS:
+        patience()
+        write_order(order)
+        peak = 0
+        with Mapped(NAME, table_of(disk, "aes-xts-plain64")) as mapped:
+            fio = Fio(filename=mapped.path, thread=1, ioengine="libaio", direct=1,
+                      iodepth=megabytes // 2, numjobs=2, size="%dM" % (megabytes // 2),
+                      offset_increment="%dM" % (megabytes // 2), rw="write", bs="1M",
+                      verify="crc32c", do_verify=1, verify_fatal=1, verify_state_save=0)
+            while fio.running():
+                peak = max(peak, int(mapped.info().get("pages", 0)))
+                time.sleep(0.02)
+            problems, _ = fio.finish()
+            rest = int(mapped.info().get("pages", 0))
+        # what is counted includes the reserve, which is 256 pages
+        tap.ok(not problems and (INTREE or share - 512 <= peak <= share + 512),
+               "reserve, %s: %d MiB of writes got by with %d pages, the share is %d" %
+               (order, megabytes, peak, share), "%s; at the end %d" % (problems, rest))
+        tap.ok(INTREE or rest <= 256, "reserve, %s: the pages came back" % order, rest)
     disk.remove()
 
 
@@ -421,11 +456,15 @@ def errors_under_load(disk, order):
 def errors():
     """Injected errors: exact, and survived."""
     run("modprobe", "xcrypt_testcipher")
-    disk = NullBlk("errors", 4, irqmode=2, completion_nsec=20000)
+    # whose reads complete in softirq, and in hard irq
+    disks = [NullBlk("errors1", 4, irqmode=1, submit_queues=1),
+             NullBlk("errors2", 4, irqmode=2, completion_nsec=20000)]
     for settings in ({"answer": "sync"}, {"answer": "async", "fail_async": 1}):
-        errors_by_count(disk, "sort", settings)
-    errors_by_count(disk, "fifo", {"answer": "mixed", "context": "mixed", "fail_async": 1})
+        errors_by_count(disks[0], "sort", settings)
+    errors_by_count(disks[1], "fifo",
+                    {"answer": "mixed", "context": "mixed", "fail_async": 1})
     for number, order in enumerate(ORDERS):
+        disk = disks[number % 2]
         for flags in ("", FLAGS):
             settings = ({"answer": "sync", "fail_async": 0},
                         {"answer": "shuffle", "context": "softirq", "fail_async": 1},
@@ -434,11 +473,12 @@ def errors():
             errors_by_sector(disk, order, flags,
                              settings[(number + bool(flags)) % len(settings)])
         errors_under_load(disk, order)
-    disk.remove()
+    for disk in disks:
+        disk.remove()
 
 
 PARTS = {"matrix1": lambda: matrix(1), "matrix2": lambda: matrix(2),
-         "cryptd": cryptd, "hooks": hooks, "errors": errors}
+         "cryptd": cryptd, "reserve": reserve, "hooks": hooks, "errors": errors}
 
 
 def main():

@@ -237,6 +237,14 @@ def measure(disk, mode, pattern):
     raise Failed("%s: each of %d traces lost events" % (mode, TRIES))
 
 
+def same_order(wanted, got, text):
+    """A case: two lists are equal; if not, where they begin to differ."""
+    first = next((n for n, pair in enumerate(zip(wanted, got)) if pair[0] != pair[1]),
+                 min(len(wanted), len(got)))
+    tap.ok(wanted == got, text, "%d and %d long; from number %d on: %s and %s" %
+           (len(wanted), len(got), first, wanted[first:first + 4], got[first:first + 4]))
+
+
 def check_sort(got):
     """No descent inside a window."""
     name = "sort, " + got.pattern
@@ -244,9 +252,9 @@ def check_sort(got):
     traced = sum(len(window) for window in got.windows)
     tap.same((0, WRITES), (inside, traced), "%s: no descent inside the %d windows, "
              "which have all writes" % (name, len(got.windows)))
-    tap.same([sector for window in got.windows for sector in window],
-             [sector for sector, _ in got.below],
-             "%s: both traces saw the same order" % name)
+    same_order([sector for window in got.windows for sector in window],
+               [sector for sector, _ in got.below],
+               "%s: both traces saw the same order" % name)
     tap.same((len(got.windows), WRITES), (got.batches, got.counted),
              "%s: batches= and writes= count them" % name)
     tap.ok(got.descents < got.batches, "%s: %d descents, fewer than %d batches" %
@@ -262,7 +270,7 @@ def check(got):
     if got.mode == "sort":
         check_sort(got)
     elif got.mode == "fifo":
-        tap.same(got.above, got.below, name + ": exactly the order of arrival")
+        same_order(got.above, got.below, name + ": exactly the order of arrival")
         tap.same(WRITES, got.counted, name + ": the thread submitted all")
     elif got.mode == "offload":
         tap.same(WRITES, got.counted, name + ": the thread submitted all")
