@@ -307,6 +307,8 @@ def origin():
         remove(NAME)
     remove("probe0")
     run("rmmod", "xcrypt_probe")
+    os.rmdir(payer)
+    run("umount", base)
 
 
 def judge(good, text, why=""):

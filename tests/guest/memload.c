@@ -80,6 +80,14 @@ static void quit(const char *what)
 	_exit(1);
 }
 
+/* Of the one that watches. */
+static void end(int status)
+{
+	puts("end");
+	fflush(stdout);
+	_exit(status);
+}
+
 static void sleep_ms(unsigned int ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
@@ -333,8 +341,7 @@ static void stalled(struct job *job)
 	fd = open("/proc/sysrq-trigger", O_WRONLY);
 	if (fd >= 0 && write(fd, "w", 1) < 0)
 		perror("sysrq");
-	fflush(stdout);
-	_exit(2);
+	end(2);
 }
 
 /* One round over all jobs.  Returns how many have not reached their goal. */
@@ -351,8 +358,7 @@ static unsigned int look(void)
 		if (waitpid(job->pid, &status, WNOHANG) == job->pid) {
 			if (status || !shared->stop) {
 				printf("%s ended with status %#x\n", job->name, status);
-				fflush(stdout);
-				_exit(1);
+				end(1);
 			}
 			job->done = 1;
 			continue;
@@ -482,5 +488,5 @@ int main(int argc, char **argv)
 	if (job)
 		reloader(job, suspend);
 	watch();
-	return 0;
+	end(0);
 }
