@@ -574,7 +574,9 @@ bad:
  * @argv: fields; the key is overwritten in every case
  *
  * A table may be loaded to replace one that is suspended, with root or swap on
- * it: no allocation may wait for I/O.
+ * it: no allocation may wait for I/O.  What the queues' threads are made of is
+ * out of our reach, kthreadd allocates it: with swap on the device and no memory
+ * left, load first and suspend then.
  *
  * Context: process, sleeps.
  * Return: 0, or -errno with ti->error set.
