@@ -21,7 +21,7 @@
 
 struct probe {
 	struct dm_dev *dev;
-	spinlock_t lock;
+	spinlock_t lock;	/* of all below */
 	unsigned int kinds;
 	struct {
 		bool write;
