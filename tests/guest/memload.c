@@ -176,7 +176,7 @@ static void writer(struct job *job, unsigned int who, int direct)
 		job->goals++;
 		job->count++;
 		if (job->goals > job->goal)
-			sleep_ms(200);	/* leave the disk to those behind */
+			sleep_ms(200);	/* leave the rest to those behind */
 		if (when % 4)
 			continue;
 		/* an older one: the device has it, or the page cache */
@@ -219,8 +219,11 @@ static void hog(struct job *job, size_t mib)
 				bad(job, i, when);
 			fill(p + i * PAGE / 8, PAGE, 99, i, when + 1);
 			job->count++;
-			if (i % (BLOCK / PAGE) == 0)
-				job->goals++;
+			if (i % (BLOCK / PAGE))
+				continue;
+			job->goals++;
+			if (job->goals > job->goal)
+				sleep_ms(50);	/* leave memory, too */
 		}
 	}
 	_exit(0);
