@@ -180,6 +180,8 @@ def matrix(irqmode):
     tap.ok(answers["async"] and answers["backlogged"] and answers["shuffled"],
            "irqmode %d: the test cipher answered late, was full, and out of order"
            % irqmode, answers)
+    if irqmode == 1:
+        tap.ok(answers["atomic"], "irqmode 1: reads were decrypted in softirq")
     tap.same(0, answers["sleep_in_atomic"],
              "irqmode %d: no request in atomic context may sleep" % irqmode)
     note("irqmode %d, during I/O: %d suspends, %d resumes, %d reloads; %d of "
@@ -242,8 +244,10 @@ def reserve():
                 time.sleep(0.02)
             problems, _ = fio.finish()
             rest = int(mapped.info().get("pages", 0))
-        # what is counted includes the reserve, which is 256 pages
-        tap.ok(not problems and (INTREE or share - 512 <= peak <= share + 512),
+        # What is counted includes the reserve, which is 256 pages.  The two
+        # workers that submit by themselves never have much in flight.
+        least = 0 if order == "inline" else share - 512
+        tap.ok(not problems and (INTREE or least <= peak <= share + 512),
                "reserve, %s: %d MiB of writes got by with %d pages, the share is %d" %
                (order, megabytes, peak, share), "%s; at the end %d" % (problems, rest))
         tap.ok(INTREE or rest <= 256, "reserve, %s: the pages came back" % order, rest)

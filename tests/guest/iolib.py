@@ -11,6 +11,7 @@ from dmioctl import DeviceMapper
 from guestlib import Failed, read, run, write
 
 CONFIGFS = "/sys/kernel/config"
+TRACEFS = "/sys/kernel/tracing"
 CIPHER = "/sys/module/xcrypt_testcipher/parameters/"
 MODULE = "/sys/module/dm_xcrypt/parameters/"
 
@@ -27,6 +28,10 @@ class NullBlk:
         os.mkdir(self.dir)
         settings = {"size": megabytes, "blocksize": 512, "memory_backed": 1,
                     "queue_mode": 2, **attributes}
+        # A queue for polling counts as a hardware queue, and with more than one
+        # of these irqmode 1 completes in the caller, not in softirq.
+        if os.path.exists(self.dir + "/poll_queues"):
+            settings["poll_queues"] = 0
         for key, value in settings.items():
             write(os.path.join(self.dir, key), str(value))
         write(self.dir + "/power", "1")
@@ -107,7 +112,7 @@ CIPHER_DEFAULTS = {"answer": "sync", "context": "process", "depth": 0,
                    "delay_us": 0, "fail_every": 0, "fail_sector": 0,
                    "fail_async": 0, "fail_ops": 3, "fail_errno": 5}
 COUNTERS = ("requests", "async", "backlogged", "refused", "injected",
-            "shuffled", "sleep_in_atomic")
+            "shuffled", "atomic", "sleep_in_atomic")
 
 
 def cipher_reset(**settings):
@@ -158,6 +163,13 @@ class Fio:
 def total(jobs, direction, key="total_ios"):
     """The sum over the jobs of one of fio's numbers."""
     return sum(job[direction][key] for job in jobs)
+
+
+def kprobe(text):
+    """Adds to kprobe_events; it can be appended to, but not sought in."""
+    fd = os.open(TRACEFS + "/kprobe_events", os.O_WRONLY | os.O_APPEND)
+    os.write(fd, text.encode() + b"\n")
+    os.close(fd)
 
 
 class Hung(Exception):

@@ -35,7 +35,8 @@
  *
  *	requests async backlogged refused injected
  *	shuffled	results that overtook another
- *	sleep_in_atomic	requests that allowed to sleep where that is a bug
+ *	atomic		requests made where nobody may sleep
+ *	sleep_in_atomic	those of them that allowed to sleep: a bug
  *
  * An accelerator is not meant to be fast: one queue serves all tfms.
  */
@@ -84,7 +85,7 @@ static bool fail_sector;
 static bool fail_async;
 
 static atomic_t n_requests, n_async, n_backlogged, n_refused, n_injected;
-static atomic_t n_shuffled, n_sleep_in_atomic;
+static atomic_t n_shuffled, n_atomic, n_sleep_in_atomic;
 static atomic_t fail_count;	/* requests that fail_every looked at */
 
 static DEFINE_SPINLOCK(rnd_lock);
@@ -327,8 +328,10 @@ static int tc_crypt(struct skcipher_request *req, bool encrypt)
 	u32 flags = skcipher_request_flags(req);
 
 	atomic_inc(&n_requests);
-	if ((flags & CRYPTO_TFM_REQ_MAY_SLEEP) && in_atomic_context()) {
-		atomic_inc(&n_sleep_in_atomic);
+	if (in_atomic_context()) {
+		atomic_inc(&n_atomic);
+		if (flags & CRYPTO_TFM_REQ_MAY_SLEEP)
+			atomic_inc(&n_sleep_in_atomic);
 		flags &= ~CRYPTO_TFM_REQ_MAY_SLEEP;
 	}
 
@@ -465,6 +468,7 @@ module_param_cb(backlogged, &counter_ops, &n_backlogged, 0644);
 module_param_cb(refused, &counter_ops, &n_refused, 0644);
 module_param_cb(injected, &counter_ops, &n_injected, 0644);
 module_param_cb(shuffled, &counter_ops, &n_shuffled, 0644);
+module_param_cb(atomic, &counter_ops, &n_atomic, 0644);
 module_param_cb(sleep_in_atomic, &counter_ops, &n_sleep_in_atomic, 0644);
 
 static int __init xcrypt_testcipher_init(void)
