@@ -42,9 +42,9 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Failed, Tap, note, read, run, seeded, write
-from iolib import Fio, Mapped, NullBlk, cpus, leave, patience, write_order
+from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave, patience,
+                   write_order)
 
-TRACEFS = "/sys/kernel/tracing"
 WRITES = 600
 SIZES = "4k/40:16k/30:64k/20:256k/10"
 TRIES = 3
@@ -111,18 +111,11 @@ class Plugs:
         """Writes a file of tracefs."""
         write(os.path.join(TRACEFS, path), text)
 
-    @staticmethod
-    def probe(text):
-        """Adds to kprobe_events; it can be appended to, but not sought in."""
-        fd = os.open(TRACEFS + "/kprobe_events", os.O_WRONLY | os.O_APPEND)
-        os.write(fd, text.encode() + b"\n")
-        os.close(fd)
-
     def __enter__(self):
         self.control("tracing_on", "0")
         self.control("trace", "")
         self.control("buffer_size_kb", "4096")
-        self.probe("p:xcrypt/plug blk_start_plug plug=%di:x64")
+        kprobe("p:xcrypt/plug blk_start_plug plug=%di:x64")
         self.control("events/xcrypt/plug/filter", "common_pid == %d" % self.pid)
         self.control("events/block/block_bio_queue/filter",
                      "common_pid == %d && dev == %d" % (self.pid, self.device))
@@ -140,7 +133,7 @@ class Plugs:
         self.overrun = sum(int(n) for cpu in range(os.cpu_count()) for n in re.findall(
             r"^(?:overrun|dropped events): (\d+)", read(
                 "%s/per_cpu/cpu%d/stats" % (TRACEFS, cpu)), re.M))
-        self.probe("-:xcrypt/plug")
+        kprobe("-:xcrypt/plug")
         self.control("trace", "")
 
     def windows(self):
