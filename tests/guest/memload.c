@@ -397,6 +397,9 @@ static void watch_the_watch(void)
 		if (still == 60 && (write(fd, "m", 1) < 0 || write(fd, "w", 1) < 0 ||
 				    write(fd, "l", 1) < 0 || write(fd, "t", 1) < 0))
 			quit("sysrq");
+		/* nobody can say any more that it failed */
+		if (still == 150 && write(fd, "b", 1) < 0)
+			quit("sysrq");
 	}
 }
 
