@@ -185,13 +185,13 @@ struct xcrypt_iv {
 	unsigned int key_parts;		/* C  keys in the table key, with extra */
 	unsigned int key_extra;		/* C  bytes at its end not for ciphers */
 	unsigned int shift;		/* C  benbi: 512-byte sector -> blocks */
-	u8 *seed;			/* S  lmk, tcw: secret from the key;
-					 *    eboiv, elephant: room for wipe */
+	/* S  lmk, tcw: secret from the key; eboiv, elephant: room for wipe */
+	u8 *seed;
 	unsigned int seed_size;		/* C  bytes; 0: no seed */
 	struct crypto_aes_ctx *aes;	/* S  elephant: K2 */
 	void *cipher;			/* C  eboiv, elephant: opaque, key.c's */
-	bool sleeps;			/* C  generate may sleep: no conversion in
-					 *    softirq (only if cipher is async) */
+	/* C  generate may sleep (cipher is async): no conversion in softirq */
+	bool sleeps;
 };
 
 /*
@@ -308,12 +308,12 @@ struct crypt_config {
 	char *cipher_string;		/* C  as given; status prints it */
 	char *cipher_api;		/* C  name given to the crypto API */
 
-	u8 *key;			/* S  key_size bytes; zero if wiped or
-					 *    from a keyring */
+	/* S  key_size bytes; zero if wiped or from a keyring */
+	u8 *key;
 	char *key_string;		/* S  ":size:type:desc", NULL for hex */
 	unsigned int key_size;		/* C  bytes */
-	struct mutex key_lock;		/* key messages, against each other,
-					 *    TABLE status and resume */
+	/* key messages, against each other, TABLE status and resume */
+	struct mutex key_lock;
 
 	struct crypto_skcipher **tfms;	/* C  array; S the keys inside */
 	unsigned int tfms_count;	/* C  power of two */

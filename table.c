@@ -8,7 +8,9 @@
  * The constructor is a list of stages, see ctr_stages[].  Each takes its part
  * of the line, sets ti->error if it does not like it, and says the numbers in
  * the log.  The order of the stages is the order in which in-tree dm-crypt
- * looks at the fields, so that a line with two faults gets the same errno.
+ * looks at the fields, so that a line with two faults mostly gets the same
+ * errno.  Not so an IV generator that can't work together with a keyring key
+ * that is not there: ours looks at the generator first, which lays the key out.
  */
 #include <linux/blkdev.h>
 #include <linux/ctype.h>
