@@ -24,7 +24,7 @@ from guestlib import (Failed, Tap, create, guest_errors, info, note, read,
 NAME = "hotplug0"
 LOWER = "/dev/nullb0"
 ORDER = "/sys/module/dm_xcrypt/parameters/write_order"
-TOGGLES = 24                            # offline and online, in each mode
+TOGGLES = 16                            # offline and online, in each mode
 SUSPENDS = 12                           # at the least, in all
 tap = Tap()
 
