@@ -183,6 +183,9 @@ def main():
     write("/proc/sys/kernel/hung_task_timeout_secs", "60")
     # Allocations that may fail do so earlier, and the reserves get used.
     write("/proc/sys/vm/min_free_kbytes", "12288")
+    # The kernel's own compaction ahead of need held a CPU of a slow guest for
+    # a minute once: a soft lockup that says nothing about us.
+    write("/proc/sys/vm/compaction_proactiveness", "0")
     note("%d MiB of memory, %d available; hung tasks after %s s; soft lockup "
          "after %d s" % (meminfo("MemTotal"), meminfo("MemAvailable"),
                          read("/proc/sys/kernel/hung_task_timeout_secs"),
