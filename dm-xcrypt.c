@@ -398,9 +398,11 @@ static int __init xcrypt_init(void)
 
 	xcrypt_target.name = target_name;
 	r = dm_register_target(&xcrypt_target);
-	if (r == -EEXIST || r == -EBUSY)
-		explain_name_taken(r);
-	return r;
+	if (r != -EEXIST && r != -EBUSY)
+		return r;
+	explain_name_taken(r);
+	/* modprobe takes -EEXIST for "is loaded already", which is no error */
+	return -EBUSY;
 }
 
 static void __exit xcrypt_exit(void)
