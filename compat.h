@@ -11,10 +11,12 @@
 #define DM_XCRYPT_COMPAT_H
 
 #include <linux/audit.h>
+#include <linux/blkdev.h>
 #include <linux/crypto.h>
 #include <linux/gfp.h>
 #include <linux/kernel.h>
 #include <linux/workqueue.h>
+#include <crypto/aes.h>
 
 #include "compat-gen.h"
 
@@ -39,6 +41,31 @@ struct dm_target;
 #include <crypto/utils.h>
 #else
 #include <crypto/algapi.h>
+#endif
+
+/*
+ * AES of the library with a key that can only encrypt; older kernels have one
+ * kind of key.  The macro of the function's own name takes the new kind.
+ */
+#ifndef XCRYPT_HAVE_AES_ENCKEY
+struct aes_enckey {
+	struct crypto_aes_ctx ctx;
+};
+
+static inline int aes_prepareenckey(struct aes_enckey *key, const u8 *in_key, size_t key_len)
+{
+	return aes_expandkey(&key->ctx, in_key, key_len);
+}
+
+#define aes_encrypt(key, out, in)	aes_encrypt(&(key)->ctx, out, in)
+#endif
+
+/* Older kernels ask for the opposite. */
+#ifndef XCRYPT_HAVE_BDEV_ROT
+static inline bool bdev_rot(struct block_device *bdev)
+{
+	return !bdev_nonrot(bdev);
+}
 #endif
 
 /* 7.3 warns about a per-CPU workqueue that does not say so. */

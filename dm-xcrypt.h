@@ -188,7 +188,7 @@ struct xcrypt_iv {
 	/* S  lmk, tcw: secret from the key; eboiv, elephant: room for wipe */
 	u8 *seed;
 	unsigned int seed_size;		/* C  bytes; 0: no seed */
-	struct crypto_aes_ctx *aes;	/* S  elephant: K2 */
+	struct aes_enckey *aes;		/* S  elephant: K2 */
 	void *cipher;			/* C  eboiv, elephant: opaque, key.c's */
 	/* C  generate may sleep (cipher is async): no conversion in softirq */
 	bool sleeps;

@@ -474,7 +474,7 @@ static int iv_elephant_init(struct xcrypt_iv *iv, const u8 *key)
 	const u8 *k2 = key + iv->key_size - iv->key_extra;
 	int r;
 
-	r = aes_expandkey(iv->aes, k2, iv->key_extra);
+	r = aes_prepareenckey(iv->aes, k2, iv->key_extra);
 	return r ? r : iv_eboiv_init(iv, key);
 }
 

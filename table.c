@@ -480,7 +480,7 @@ static enum xcrypt_order_mode order_mode(const struct crypt_config *cc)
 		return XCRYPT_ORDER_INLINE;
 	if (mode != XCRYPT_ORDER_AUTO)
 		return mode;
-	return bdev_nonrot(cc->dev->bdev) ? XCRYPT_ORDER_INLINE : XCRYPT_ORDER_SORT;
+	return bdev_rot(cc->dev->bdev) ? XCRYPT_ORDER_SORT : XCRYPT_ORDER_INLINE;
 }
 
 /* The last stage that can fail: a thread reads what all others set. */

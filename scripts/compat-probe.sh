@@ -53,6 +53,21 @@ probe compile "$@" <<'END'
 #include <crypto/utils.h>
 END
 
+# The library's AES keys that only encrypt.
+fact=AES_ENCKEY
+probe compile "$@" <<'END'
+#include <crypto/aes.h>
+struct aes_enckey xcrypt_probe;
+END
+
+# The question whether a device is rotational, asked the other way round.
+fact=BDEV_ROT
+probe compile "$@" <<'END'
+#include <linux/blkdev.h>
+bool xcrypt_probe(struct block_device *bdev);
+bool xcrypt_probe(struct block_device *bdev) { return bdev_rot(bdev); }
+END
+
 # A flag that is an enum value: #ifdef does not see it.
 fact=WQ_PERCPU
 probe compile "$@" <<'END'

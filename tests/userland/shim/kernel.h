@@ -103,11 +103,11 @@ u32 crc32(u32 crc, const void *p, size_t size);
 #define AES_KEYSIZE_128		16
 #define AES_KEYSIZE_192		24
 #define AES_KEYSIZE_256		32
-struct crypto_aes_ctx {
+struct aes_enckey {
 	u8 schedule[256];
 };
-int aes_expandkey(struct crypto_aes_ctx *ctx, const u8 *key, unsigned int size);
-void aes_encrypt(const struct crypto_aes_ctx *ctx, u8 *out, const u8 *in);
+int aes_prepareenckey(struct aes_enckey *ctx, const u8 *key, unsigned int size);
+void aes_encrypt(const struct aes_enckey *ctx, u8 *out, const u8 *in);
 
 int shim_match_string(const char *const *words, size_t n, const char *word);
 #define __sysfs_match_string	shim_match_string

@@ -54,9 +54,9 @@ u32 crc32(u32 crc, const void *p, size_t size)
 	return crc;
 }
 
-static_assert(sizeof(AES_KEY) <= sizeof(struct crypto_aes_ctx), "AES_KEY has grown");
+static_assert(sizeof(AES_KEY) <= sizeof(struct aes_enckey), "AES_KEY has grown");
 
-int aes_expandkey(struct crypto_aes_ctx *ctx, const u8 *key, unsigned int size)
+int aes_prepareenckey(struct aes_enckey *ctx, const u8 *key, unsigned int size)
 {
 	AES_KEY schedule;
 
@@ -67,7 +67,7 @@ int aes_expandkey(struct crypto_aes_ctx *ctx, const u8 *key, unsigned int size)
 	return 0;
 }
 
-void aes_encrypt(const struct crypto_aes_ctx *ctx, u8 *out, const u8 *in)
+void aes_encrypt(const struct aes_enckey *ctx, u8 *out, const u8 *in)
 {
 	AES_KEY schedule;
 
