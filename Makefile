@@ -9,6 +9,8 @@
 #	make demo		in a guest: a disk that dm-crypt and dm-xcrypt
 #				both read; needs nothing but apt and root
 #	make check		in guests: all tests, or TESTS="name.."
+#	make check-suspend	suspend-to-RAM, which one guest in a few
+#				does not survive (not the module's doing)
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
@@ -61,6 +63,9 @@ demo: deps
 check: deps
 	@tests/run $(TESTS)
 
+check-suspend: deps
+	@tests/run --dir tests/slow suspend
+
 bench:
 	@echo "make bench: there is no benchmark yet" >&2; exit 1
 
@@ -71,4 +76,4 @@ clean:
 	rm -f tests/modules/*.o tests/modules/*.ko tests/modules/*.mod tests/modules/*.mod.c
 	rm -f tests/modules/.*.cmd tests/modules/Module.symvers tests/modules/modules.order
 
-.PHONY: all module kdir install uninstall deps guest demo check bench clean
+.PHONY: all module kdir install uninstall deps guest demo check check-suspend bench clean

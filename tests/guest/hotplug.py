@@ -6,7 +6,9 @@ write keeps of its origin on its way down: I/O priority and cgroup.
 hotplug.py [hotplug] [suspend] [origin] [--intree]
 """
 
+import contextlib
 import glob
+import io
 import os
 import shutil
 import signal
@@ -200,6 +202,23 @@ def suspend():
                                            read("/sys/power/pm_test")))
     prepare_suspend()
     quiet(signal.SIGSTOP)
+    # Nor may our own words be on their way: they wait for the last suspend.
+    held = io.StringIO()
+    try:
+        # what was printed until now leaves meanwhile
+        time.sleep(2)
+        with contextlib.redirect_stdout(held):
+            suspend_all()
+    finally:
+        quiet(signal.SIGCONT)
+        print(held.getvalue(), end="", flush=True)
+    log = run("dmesg")
+    note("the log has %d suspend entries, %d exits" %
+         (log.count("PM: suspend entry"), log.count("PM: suspend exit")))
+
+
+def suspend_all():
+    """Each level in each mode."""
     each = -(-SUSPENDS // len(MODES))
     total = 0
     for order, options in MODES:
@@ -209,8 +228,6 @@ def suspend():
         good = busy = 0
         for level in ["core", "processors", "devices", "core"][:each + 1]:
             write("/sys/power/pm_test", level)
-            # what was printed has left by now, see quiet()
-            time.sleep(0.2)
             busy += waited(fio)
             try:
                 write("/sys/power/state", "mem")
@@ -223,12 +240,8 @@ def suspend():
         ended(fio, name)
         note("%s took %.0f s" % (name, time.monotonic() - begin))
     write("/sys/power/pm_test", "none")
-    quiet(signal.SIGCONT)
     tap.ok(total >= SUSPENDS, "suspended %d times in all, at least %d" %
            (total, SUSPENDS), "the kernel counted %d" % suspends())
-    log = run("dmesg")
-    note("the log has %d suspend entries, %d exits" %
-         (log.count("PM: suspend entry"), log.count("PM: suspend exit")))
 
 
 def arrived(name):
