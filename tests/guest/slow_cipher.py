@@ -15,8 +15,8 @@ Then in-tree and ours in turn, who is first changing each round.
 
 Ours passes with a median of at least 0.97, or of at least 1 minus the spread
 of in-tree against itself, if that spread is below 0.1.  A series that does
-not pass is repeated once, twice as long: chance does not do that.  Where
-in-tree against itself differs by more than half, nothing can be told, and the
+not pass is repeated twice as long, and once more four times as long: the
+median of 28 rounds settles what 7 cannot.  Where in-tree against itself differs by more than half, nothing can be told, and the
 case is skipped.
 """
 
@@ -131,7 +131,7 @@ def compare(disk, direction):
     show("%s, in-tree to itself:" % direction, ratios, rates)
     note("%s, spread: %.3f" % (direction, spread))
     need = min(LEAST, 1 - spread) if spread < 0.1 else LEAST
-    for rounds in (ROUNDS, 2 * ROUNDS):
+    for rounds in (ROUNDS, 2 * ROUNDS, 4 * ROUNDS):
         ratios, rates = series(disk, direction, "crypt", "xcrypt", rounds)
         median = statistics.median(ratios)
         show("%s, ours to in-tree:" % direction, ratios, rates)
