@@ -37,12 +37,6 @@ struct dm_target;
 #include <linux/hex.h>
 #endif
 
-#ifdef XCRYPT_HAVE_CRYPTO_UTILS_H
-#include <crypto/utils.h>
-#else
-#include <crypto/algapi.h>
-#endif
-
 /*
  * AES of the library with a key that can only encrypt; older kernels have one
  * kind of key.  The macro of the function's own name takes the new kind.

@@ -350,7 +350,7 @@ enum xcrypt_order_mode xcrypt_default_order(void)
 	return READ_ONCE(default_order);
 }
 
-struct target_type xcrypt_target = {
+static struct target_type xcrypt_target = {
 	.version = { 1, 24, 0 },
 	.module = THIS_MODULE,
 	.ctr = xcrypt_ctr,

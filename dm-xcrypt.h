@@ -134,7 +134,7 @@ struct xcrypt_order {
 	u64 window;			/* L  number of the window being filled */
 	unsigned int in_window;		/* L  writes in it */
 	unsigned int relaxed;		/* L  fifo: allocators in need, see sort.c */
-	atomic64_t seq;			/* A  last number given */
+	atomic64_t seq;			/* A  last number given; sort only */
 	struct xcrypt_order_count count;	/* L  since ctr, for INFO */
 };
 
@@ -340,7 +340,6 @@ struct crypt_config {
 /* dm-xcrypt.c */
 extern unsigned int xcrypt_max_read_size;	/* bytes; 0: no split */
 extern unsigned int xcrypt_max_write_size;	/* bytes; 0: no split */
-extern struct target_type xcrypt_target;
 enum xcrypt_order_mode xcrypt_default_order(void);
 void xcrypt_write_submit(struct dm_crypt_io *io);
 void xcrypt_read_run(struct dm_crypt_io *io);

@@ -48,10 +48,6 @@ fact=LINUX_HEX_H
 probe compile "$@" <<'END'
 #include <linux/hex.h>
 END
-fact=CRYPTO_UTILS_H
-probe compile "$@" <<'END'
-#include <crypto/utils.h>
-END
 
 # The library's AES keys that only encrypt.
 fact=AES_ENCKEY
