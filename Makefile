@@ -11,6 +11,8 @@
 #	make check		in guests: all tests, or TESTS="name.."
 #	make check-suspend	suspend-to-RAM, which one guest in a few
 #				does not survive (not the module's doing)
+#	make check-cross	without guests: the module built for arm64 and
+#				s390x, its pure parts run on s390x
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
@@ -66,6 +68,9 @@ check: deps
 check-suspend: deps
 	@tests/run --dir tests/slow suspend
 
+check-cross: deps
+	@tests/run --no-build big-endian cross
+
 bench:
 	@echo "make bench: there is no benchmark yet" >&2; exit 1
 
@@ -76,4 +81,4 @@ clean:
 	rm -f tests/modules/*.o tests/modules/*.ko tests/modules/*.mod tests/modules/*.mod.c
 	rm -f tests/modules/.*.cmd tests/modules/Module.symvers tests/modules/modules.order
 
-.PHONY: all module kdir install uninstall deps guest demo check check-suspend bench clean
+.PHONY: all module kdir install uninstall deps guest demo check check-suspend check-cross bench clean
