@@ -165,6 +165,16 @@ def total(jobs, direction, key="total_ios"):
     return sum(job[direction][key] for job in jobs)
 
 
+def mount_tracefs():
+    """Makes tracing ready.  By default the first event that is enabled, and
+    the last that is disabled, also patch the scheduler on all CPUs to record
+    the names of tasks: a guest without KVM once in a while runs into a
+    breakpoint there that has gone already, and dies."""
+    if not os.path.ismount(TRACEFS):
+        run("mount", "-t", "tracefs", "tracefs", TRACEFS)
+    write(TRACEFS + "/options/record-cmd", "0")
+
+
 def kprobe(text):
     """Adds to kprobe_events; it can be appended to, but not sought in."""
     fd = os.open(TRACEFS + "/kprobe_events", os.O_WRONLY | os.O_APPEND)

@@ -17,13 +17,13 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Direct, Failed, Tap, read, run, seeded, write
-from iolib import MODULE, Mapped, NullBlk, leave, patience, write_order
+from guestlib import Direct, Failed, Tap, read, seeded, write
+from iolib import (MODULE, TRACEFS, Mapped, NullBlk, leave, mount_tracefs, patience,
+                   write_order)
 
 BLKDISCARD = 0x1277
 START = 2048                    # sectors; of the mapping on the lower device
 MIB = 1 << 20
-TRACEFS = "/sys/kernel/tracing"
 EVENT = TRACEFS + "/events/block/block_bio_queue"
 
 tap = Tap()
@@ -36,11 +36,11 @@ class Below:
         major, minor = (int(n) for n in read("/sys/block/%s/dev" % disk.disk).split(":"))
         write(TRACEFS + "/trace", "")
         write(EVENT + "/filter", "dev == %d" % (major << 20 | minor))
-        write(EVENT + "/enable", "1")
+        write(TRACEFS + "/tracing_on", "1")
         try:
             work()
         finally:
-            write(EVENT + "/enable", "0")
+            write(TRACEFS + "/tracing_on", "0")
         self.all = [(rwbs, int(sector), int(count)) for rwbs, sector, count in
                     re.findall(r"block_bio_queue: \d+,\d+ (\w+) (\d+) \+ (\d+)",
                                read(TRACEFS + "/trace"))]
@@ -154,8 +154,9 @@ def check_discards(disk):
 
 def main():
     """Returns when all cases ran."""
-    if not os.path.ismount(TRACEFS):
-        run("mount", "-t", "tracefs", "tracefs", TRACEFS)
+    mount_tracefs()
+    write(TRACEFS + "/tracing_on", "0")
+    write(EVENT + "/enable", "1")       # once: it patches the running kernel
     try:
         disk = NullBlk("limits", 64, cache_size=8, discard=1)
         if "back" not in read("/sys/block/%s/queue/write_cache" % disk.disk):
@@ -164,6 +165,7 @@ def main():
             patience()
             check(disk)
         disk.remove()
+        write(EVENT + "/enable", "0")
     except Exception:                   # whatever it was: one failed case
         tap.ok(False, "the test went on to its end", traceback.format_exc())
     leave(tap)

@@ -42,8 +42,8 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Failed, Tap, note, read, run, seeded, write
-from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave, patience,
-                   write_order)
+from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave,
+                   mount_tracefs, patience, write_order)
 
 WRITES = 600
 SIZES = "4k/40:16k/30:64k/20:256k/10"
@@ -277,9 +277,9 @@ def check(got):
 def main():
     """Returns when all cases ran."""
     cpus()
-    for path, kind in (("/sys/kernel/debug", "debugfs"), (TRACEFS, "tracefs")):
-        if not os.path.ismount(path):
-            run("mount", "-t", kind, kind, path)
+    if not os.path.ismount("/sys/kernel/debug"):
+        run("mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug")
+    mount_tracefs()
     rows = []
     try:
         # two writes at a time, each 4 ms: the thread has to wait

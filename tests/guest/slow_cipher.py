@@ -29,8 +29,8 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Failed, Tap, note, owners, read, run, seeded, write
-from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave, patience,
-                   total)
+from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave,
+                   mount_tracefs, patience, total)
 
 CIPHER = "serpent-xts-plain64"
 ROUNDS = 7
@@ -100,8 +100,7 @@ def show(text, ratios, rates):
 def helped(disk, direction):
     """A stream whose thread sits on CPU 0: CPU 1 must do its share.  This can
     be told on a machine of any load."""
-    if not os.path.ismount(TRACEFS):
-        run("mount", "-t", "tracefs", "tracefs", TRACEFS)
+    mount_tracefs()
     patience()
     with mapped("xcrypt", disk.path) as device:
         kprobe("p:xcrypt/run dm_xcrypt:xcrypt_%s_run" % direction)
