@@ -119,8 +119,8 @@ static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
 /**
  * xcrypt_buffer_alloc() - a clone for the ciphertext of a write
  * @io: a write of at most BIO_MAX_VECS pages
- * @may_wait: sleep until there is memory; never under current->bio_list,
- *            where the writes that we would wait for can't leave
+ * @may_wait: sleep until there is memory; under current->bio_list, where the
+ *            writes that we would wait for might not leave, only as zoned.c says
  *
  * Each page of the clone holds whole sectors.
  *

@@ -68,6 +68,17 @@ static inline bool bdev_rot(struct block_device *bdev)
 #endif
 
 /*
+ * Where the block layer has the writes of a zone wait for each other, it also
+ * cuts them to the limits of a mapped device, and dm_accept_partial_bio()
+ * refuses them.  Elsewhere a long one comes as it is, and may be cut.
+ */
+#ifdef XCRYPT_HAVE_ZONE_WRITE_PLUGS
+#define XCRYPT_MAY_CUT_ZONED	false
+#else
+#define XCRYPT_MAY_CUT_ZONED	true
+#endif
+
+/*
  * XCRYPT_CRYPTO_DONE(name, fn) defines a completion callback called name for
  * a cipher request.  It calls fn(data, error) with the data that was set with
  * the callback.

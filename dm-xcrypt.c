@@ -8,6 +8,8 @@
  *   write:  xcrypt_map -> write_map -> xcrypt_write_run -> xcrypt_convert
  *           -> xcrypt_convert_done -> write_ready -> [sort.c]
  *           -> xcrypt_write_submit -> write_endio -> io_end
+ *   zoned:  xcrypt_map -> write_map_zoned -> xcrypt_convert, waited for
+ *           -> xcrypt_write_submit -> write_endio -> io_end
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
@@ -145,6 +147,12 @@ void xcrypt_write_submit(struct dm_crypt_io *io)
 	dm_submit_bio_remap(io->base_bio, io->clone);
 }
 
+static void write_prepare(struct dm_crypt_io *io)
+{
+	io->clone->bi_iter.bi_sector = io->cc->start + io->sector;
+	io->clone->bi_end_io = write_endio;
+}
+
 /*
  * A write is encrypted, or failed.  A callback may not submit, so what it
  * completed takes the thread even in mode inline.
@@ -160,8 +168,7 @@ static void write_ready(struct dm_crypt_io *io, bool async)
 		return;
 	}
 
-	io->clone->bi_iter.bi_sector = cc->start + io->sector;
-	io->clone->bi_end_io = write_endio;
+	write_prepare(io);
 	if (cc->order.mode == XCRYPT_ORDER_INLINE && !async)
 		xcrypt_write_submit(io);
 	else
@@ -206,6 +213,24 @@ static void write_map(struct dm_crypt_io *io)
 	xcrypt_queue_add(&cc->write_queue, io);
 }
 
+/*
+ * Not handed on to anybody: zoned.c says why, and why the waits are safe here.
+ * What fails is killed and not ended, since dm core still works on it.
+ */
+static int write_map_zoned(struct dm_crypt_io *io)
+{
+	init_completion(&io->converted);
+	write_convert(io, true);
+	wait_for_completion_io(&io->converted);
+	if (READ_ONCE(io->error)) {
+		xcrypt_buffer_free(io->cc, io->clone);
+		return DM_MAPIO_KILL;
+	}
+	write_prepare(io);
+	xcrypt_write_submit(io);
+	return DM_MAPIO_SUBMITTED;
+}
+
 /**
  * xcrypt_convert_done() - all of io is converted, or has failed
  * @io: the caller gives it away
@@ -216,21 +241,32 @@ static void write_map(struct dm_crypt_io *io)
  */
 void xcrypt_convert_done(struct dm_crypt_io *io, bool async)
 {
-	if (io->clone)
-		write_ready(io, async);
-	else
+	if (!io->clone)
 		io_end(io);
+	else if (test_bit(XCRYPT_ZONED, &io->cc->flags))
+		complete(&io->converted);
+	else
+		write_ready(io, async);
 }
 
 /* ---- map ---- */
 
-/* Flushes and discards carry no data to convert; a flush has no sector. */
+/*
+ * Flushes, discards and what opens, closes or resets a zone carry no data to
+ * convert; a flush has no sector.
+ */
 static int map_remap(struct crypt_config *cc, struct bio *bio, sector_t sector)
 {
 	bio_set_dev(bio, cc->dev->bdev);
-	if (bio->bi_iter.bi_size)
+	if (bio->bi_iter.bi_size || op_is_zone_mgmt(bio_op(bio)))
 		bio->bi_iter.bi_sector = cc->start + sector;
 	return DM_MAPIO_REMAPPED;
+}
+
+/* A write that someone counts on to reach the disk as one. */
+static bool is_whole(struct crypt_config *cc, struct bio *bio)
+{
+	return bio_data_dir(bio) == WRITE && test_bit(XCRYPT_ZONED, &cc->flags);
 }
 
 /*
@@ -244,11 +280,27 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
 
 	if (bio_data_dir(bio) == WRITE)
 		max = READ_ONCE(xcrypt_max_write_size);
-	if (!max)
+	if (!max || is_whole(cc, bio))
 		max = UINT_MAX;
 	if (bio_data_dir(bio) == WRITE)
-		max = min_t(unsigned int, max, BIO_MAX_VECS << PAGE_SHIFT);
+		max = min_t(unsigned int, max, XCRYPT_MAX_CLONE_SIZE);
 	return max(round_down(max, unit), unit);
+}
+
+/*
+ * Cut bio to max bytes; dm core sends the rest again.  Returns false if it must
+ * not be cut: the limits told everybody, and dm core cuts nothing else.
+ */
+static bool cut(struct crypt_config *cc, struct bio *bio, unsigned int max)
+{
+	if (is_whole(cc, bio) && !XCRYPT_MAY_CUT_ZONED) {
+		DMERR_LIMIT("a write of %u bytes at sector %llu must not be split, and %u are the most",
+			    bio->bi_iter.bi_size,
+			    (unsigned long long)bio->bi_iter.bi_sector, max);
+		return false;
+	}
+	dm_accept_partial_bio(bio, max >> SECTOR_SHIFT);
+	return true;
 }
 
 static struct dm_crypt_io *io_init(struct crypt_config *cc, struct bio *bio, sector_t sector)
@@ -276,7 +328,8 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 	const enum req_op op = bio_op(bio);
 	unsigned int max;
 
-	if (unlikely(op == REQ_OP_DISCARD || (bio->bi_opf & REQ_PREFLUSH)))
+	if (unlikely(op == REQ_OP_DISCARD || (bio->bi_opf & REQ_PREFLUSH) ||
+		     op_is_zone_mgmt(op)))
 		return map_remap(cc, bio, sector);
 	/* nothing else is advertised; data must not pass in clear by accident */
 	if (unlikely(op != REQ_OP_READ && op != REQ_OP_WRITE))
@@ -286,13 +339,15 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 		return DM_MAPIO_KILL;
 
 	max = max_io_bytes(cc, bio);
-	if (unlikely(bio->bi_iter.bi_size > max))
-		dm_accept_partial_bio(bio, max >> SECTOR_SHIFT);
+	if (unlikely(bio->bi_iter.bi_size > max && !cut(cc, bio, max)))
+		return DM_MAPIO_KILL;
 	if (unlikely(!aligned(cc, bio, sector)))
 		return DM_MAPIO_KILL;
 
 	if (op == REQ_OP_READ)
 		read_map(io_init(cc, bio, sector));
+	else if (test_bit(XCRYPT_ZONED, &cc->flags))
+		return write_map_zoned(io_init(cc, bio, sector));
 	else
 		write_map(io_init(cc, bio, sector));
 	return DM_MAPIO_SUBMITTED;
@@ -352,6 +407,7 @@ enum xcrypt_order_mode xcrypt_default_order(void)
 
 static struct target_type xcrypt_target = {
 	.version = { 1, 24, 0 },
+	.features = DM_TARGET_ZONED_HM,
 	.module = THIS_MODULE,
 	.ctr = xcrypt_ctr,
 	.dtr = xcrypt_dtr,
@@ -362,6 +418,7 @@ static struct target_type xcrypt_target = {
 	.resume = xcrypt_resume,
 	.message = xcrypt_message,
 	.iterate_devices = xcrypt_iterate_devices,
+	.report_zones = xcrypt_report_zones,
 	.io_hints = xcrypt_io_hints,
 };
 

@@ -12,6 +12,7 @@
  *   buffer.c     ciphertext pages of writes, under memory pressure too
  *   key.c        key text, keyrings, cipher allocation, wiping
  *   table.c      table line -> crypt_config and back; status, messages, limits
+ *   zoned.c      zoned devices: what is different, and why
  *   compat.h     the differences between kernels; nothing else knows a version
  *
  * The road:
@@ -63,6 +64,8 @@
 #define XCRYPT_MAX_SECTOR_SIZE	4096U
 /* Bytes; a longer key text is refused before anything is allocated. */
 #define XCRYPT_MAX_KEY_SIZE	(128U << 10)
+/* Bytes; one clone of a write, and the longest that is never cut. */
+#define XCRYPT_MAX_CLONE_SIZE	(BIO_MAX_VECS << PAGE_SHIFT)
 /* Elements of the reserves that keep I/O going when memory is short. */
 #define XCRYPT_MIN_BIOS		64
 #define XCRYPT_MIN_REQUESTS	64
@@ -230,7 +233,10 @@ struct dm_crypt_io {
 	sector_t sector;		/* C  first sector, relative to the target */
 	blk_status_t error;		/* A  the first error sticks */
 	struct bio *clone;		/* O  what goes to the disk */
-	struct work_struct work;	/* O  read submission that must sleep */
+	union {
+		struct work_struct work;	/* O  read submission that must sleep */
+		struct completion converted;	/* A  zoned: a write is encrypted */
+	};
 	struct list_head entry;		/* in a xcrypt_lane, under its lock */
 	struct xcrypt_order_node node;
 	struct convert_context ctx;
@@ -289,6 +295,7 @@ enum xcrypt_flag {
 	XCRYPT_NO_READ_WORKQUEUE,	/* word no_read_workqueue */
 	XCRYPT_NO_WRITE_WORKQUEUE,	/* word no_write_workqueue */
 	XCRYPT_IV_LARGE_SECTORS,	/* word iv_large_sectors */
+	XCRYPT_ZONED,			/* the lower device is, see zoned.c */
 };
 
 /*
@@ -412,5 +419,23 @@ int xcrypt_preresume(struct dm_target *ti);
 void xcrypt_resume(struct dm_target *ti);
 int xcrypt_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn fn, void *data);
 void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits);
+
+/* zoned.c */
+#ifdef CONFIG_BLK_DEV_ZONED
+void xcrypt_zoned_ctr(struct dm_target *ti);
+void xcrypt_zoned_limits(struct queue_limits *limits);
+int xcrypt_report_zones(struct dm_target *ti, struct dm_report_zones_args *args,
+			unsigned int nr_zones);
+#else
+static inline void xcrypt_zoned_ctr(struct dm_target *ti)
+{
+}
+
+static inline void xcrypt_zoned_limits(struct queue_limits *limits)
+{
+}
+
+#define xcrypt_report_zones NULL
+#endif
 
 #endif /* DM_XCRYPT_H */

@@ -433,6 +433,8 @@ static int ctr_device(struct dm_target *ti, unsigned int argc, char **argv)
 		return refuse(ti, "Invalid device sector", -EINVAL);
 	}
 	cc->start = start;
+	if (bdev_is_zoned(cc->dev->bdev))
+		xcrypt_zoned_ctr(ti);
 	return 0;
 }
 
@@ -872,7 +874,7 @@ void xcrypt_resume(struct dm_target *ti)
  *
  * A sector is encrypted as a whole, so nothing smaller may be asked for; and
  * it should lie in one piece, which buffers of direct I/O that are aligned to
- * it do.
+ * it do.  What must not be split has to fit one clone.
  */
 void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
@@ -882,4 +884,6 @@ void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits)
 	limits->physical_block_size = max(limits->physical_block_size, cc->sector_size);
 	limits->io_min = max(limits->io_min, cc->sector_size);
 	limits->dma_alignment = limits->logical_block_size - 1;
+	if (test_bit(XCRYPT_ZONED, &cc->flags))
+		xcrypt_zoned_limits(limits);
 }

@@ -71,6 +71,14 @@ probe compile "$@" <<'END'
 unsigned int xcrypt_probe = WQ_PERCPU;
 END
 
+# Writes of a zone wait for each other in the block layer.
+fact=ZONE_WRITE_PLUGS
+probe compile "$@" <<'END'
+#include <linux/blkdev.h>
+bool xcrypt_probe(struct bio *bio);
+bool xcrypt_probe(struct bio *bio) { return blk_zone_plug_bio(bio, 0); }
+END
+
 # What a cipher passes to the completion callback: exactly one of the two.
 fact=CRYPTO_DONE_DATA
 probe compile "$@" <<'END'
