@@ -78,6 +78,34 @@ static inline bool bdev_rot(struct block_device *bdev)
 #define XCRYPT_MAY_CUT_ZONED	true
 #endif
 
+/* The target's minor version; what it is without atomic writes comes first. */
+#define XCRYPT_VERSION_BASE	24
+
+/*
+ * Atomic writes: the target feature, the flag of a bio, the limits.  A target
+ * of version 1.28 becomes 1.29 with them.
+ */
+#ifdef XCRYPT_HAVE_DM_ATOMIC_WRITES
+#define XCRYPT_VERSION_MINOR	(XCRYPT_VERSION_BASE == 28 ? 29 : XCRYPT_VERSION_BASE)
+
+static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
+{
+	limits->atomic_write_hw_max = min(limits->atomic_write_hw_max, bytes);
+	limits->atomic_write_hw_unit_max = min(limits->atomic_write_hw_unit_max, bytes);
+}
+#else
+#define XCRYPT_VERSION_MINOR	XCRYPT_VERSION_BASE
+#define DM_TARGET_ATOMIC_WRITES		0
+
+static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
+{
+}
+#endif
+
+#ifndef REQ_ATOMIC
+#define REQ_ATOMIC	((__force blk_opf_t)0)
+#endif
+
 /*
  * XCRYPT_CRYPTO_DONE(name, fn) defines a completion callback called name for
  * a cipher request.  It calls fn(data, error) with the data that was set with

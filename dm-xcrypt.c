@@ -266,7 +266,8 @@ static int map_remap(struct crypt_config *cc, struct bio *bio, sector_t sector)
 /* A write that someone counts on to reach the disk as one. */
 static bool is_whole(struct crypt_config *cc, struct bio *bio)
 {
-	return bio_data_dir(bio) == WRITE && test_bit(XCRYPT_ZONED, &cc->flags);
+	return bio_data_dir(bio) == WRITE &&
+	       (test_bit(XCRYPT_ZONED, &cc->flags) || (bio->bi_opf & REQ_ATOMIC));
 }
 
 /*
@@ -293,7 +294,7 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
  */
 static bool cut(struct crypt_config *cc, struct bio *bio, unsigned int max)
 {
-	if (is_whole(cc, bio) && !XCRYPT_MAY_CUT_ZONED) {
+	if (is_whole(cc, bio) && ((bio->bi_opf & REQ_ATOMIC) || !XCRYPT_MAY_CUT_ZONED)) {
 		DMERR_LIMIT("a write of %u bytes at sector %llu must not be split, and %u are the most",
 			    bio->bi_iter.bi_size,
 			    (unsigned long long)bio->bi_iter.bi_sector, max);
@@ -406,8 +407,8 @@ enum xcrypt_order_mode xcrypt_default_order(void)
 }
 
 static struct target_type xcrypt_target = {
-	.version = { 1, 24, 0 },
-	.features = DM_TARGET_ZONED_HM,
+	.version = { 1, XCRYPT_VERSION_MINOR, 0 },
+	.features = DM_TARGET_ZONED_HM | DM_TARGET_ATOMIC_WRITES,
 	.module = THIS_MODULE,
 	.ctr = xcrypt_ctr,
 	.dtr = xcrypt_dtr,

@@ -79,6 +79,18 @@ bool xcrypt_probe(struct bio *bio);
 bool xcrypt_probe(struct bio *bio) { return blk_zone_plug_bio(bio, 0); }
 END
 
+# Mapped devices pass writes that the disk takes whole or not at all.
+fact=DM_ATOMIC_WRITES
+probe compile "$@" <<'END'
+#include <linux/device-mapper.h>
+unsigned int xcrypt_probe = DM_TARGET_ATOMIC_WRITES;
+void xcrypt_probe_limits(struct queue_limits *limits);
+void xcrypt_probe_limits(struct queue_limits *limits)
+{
+	limits->atomic_write_hw_max = limits->atomic_write_hw_unit_max;
+}
+END
+
 # What a cipher passes to the completion callback: exactly one of the two.
 fact=CRYPTO_DONE_DATA
 probe compile "$@" <<'END'
