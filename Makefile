@@ -13,6 +13,8 @@
 #				does not survive (not the module's doing)
 #	make check-cross	without guests: the module built for arm64 and
 #				s390x, its pure parts run on s390x
+#	make check-cryptsetup	cryptsetup's own tests on ours and on in-tree
+#				dm-crypt, or SUITE="name..": hours without KVM
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
@@ -26,6 +28,7 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?= 6.1
 TESTS ?=
+SUITE ?=
 export KERNEL
 
 MODPROBE_D := $(DESTDIR)/etc/modprobe.d
@@ -65,6 +68,9 @@ demo: deps
 check: deps
 	@tests/run $(TESTS)
 
+check-cryptsetup: deps
+	@tests/cryptsetup-suite/run $(SUITE)
+
 check-suspend: deps
 	@tests/run --dir tests/slow suspend
 
@@ -81,4 +87,4 @@ clean:
 	rm -f tests/modules/*.o tests/modules/*.ko tests/modules/*.mod tests/modules/*.mod.c
 	rm -f tests/modules/.*.cmd tests/modules/Module.symvers tests/modules/modules.order
 
-.PHONY: all module kdir install uninstall deps guest demo check check-suspend check-cross bench clean
+.PHONY: all module kdir install uninstall deps guest demo check check-cryptsetup check-suspend check-cross bench clean
