@@ -3,9 +3,14 @@
 # The verbs a user types.  kbuild never reads this file: it prefers Kbuild.
 #
 #	make			build dm_xcrypt.ko for KDIR
-#	make install		install it, and the modprobe.d file by which a
-#				request for dm-crypt leads to it
-#	make uninstall		take both away again
+#	make install		install it, and by what a request for dm-crypt
+#				leads to it, in an initramfs too
+#	make uninstall		take all that away again
+#	make dkms-install	the same through DKMS, which builds it again for
+#				each new kernel
+#	make dkms-uninstall	take that away again
+#	make deb		the Debian package dm-xcrypt-dkms, which does
+#				that, in build/deb
 #	make demo		in a guest: a disk that dm-crypt and dm-xcrypt
 #				both read; needs nothing but apt and root
 #	make check		in guests: all tests, or TESTS="name.."
@@ -22,8 +27,10 @@
 #	KDIR=DIR	kernel build tree for make, install (the running
 #			kernel's)
 #	KERNEL=6.1	guest kernel for demo, check, guest
-#	DESTDIR=DIR	where install puts the modprobe.d file, with
-#			INSTALL_MOD_PATH=DIR for the module
+#	DESTDIR=DIR	a root directory to install to, instead of this
+#			machine's; so does the kernel's INSTALL_MOD_PATH=DIR
+#	INITRAMFS=yes	install and uninstall make the initramfs of KDIR's
+#			kernel again; without, they say how to
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?= 6.1
@@ -31,7 +38,23 @@ TESTS ?=
 SUITE ?=
 export KERNEL
 
-MODPROBE_D := $(DESTDIR)/etc/modprobe.d
+# One of them is enough.
+ifndef DESTDIR
+DESTDIR := $(INSTALL_MOD_PATH)
+endif
+INSTALL_MOD_PATH ?= $(DESTDIR)
+
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' dist/debian/changelog)
+# What belongs to the administrator; a package has places of its own.
+MODPROBE_D ?= /etc/modprobe.d
+INITRAMFS_HOOKS ?= /etc/initramfs-tools/hooks
+DRACUT_CONF ?= /etc/dracut.conf.d
+CONFIG := $(MODPROBE_D)/dm-xcrypt.conf $(INITRAMFS_HOOKS)/dm-xcrypt $(DRACUT_CONF)/60-dm-xcrypt.conf
+
+# What DKMS needs to build the module.
+DKMS_DIR := /usr/src/dm-xcrypt-$(VERSION)
+SOURCE := $(filter-out dm_xcrypt.mod.c compat-gen.h,$(wildcard *.[ch])) Kbuild \
+	  scripts/compat-probe.sh dist/dkms/post-install
 
 all: module
 
@@ -46,15 +69,52 @@ kdir:
 		echo "To only try the module, in a guest, no headers are needed: make demo." >&2; \
 		exit 1; }
 
-install: module
-	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=updates modules_install
-	install -D -m 644 dist/modprobe.d/dm-xcrypt.conf $(MODPROBE_D)/dm-xcrypt.conf
-	@echo "If the root or swap is encrypted, make the initramfs again (Debian: update-initramfs -u)."
+# Debian's 6.1 headers have another word in kernel.release, and make kernelrelease.
+release = $(shell sed -n 's/.* UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h)
+UPDATES = $(INSTALL_MOD_PATH)/lib/modules/$(release)/updates
 
-uninstall: kdir
-	rm -f $(MODPROBE_D)/dm-xcrypt.conf
-	rm -f $(INSTALL_MOD_PATH)/lib/modules/$$($(MAKE) -s -C $(KDIR) kernelrelease)/updates/dm_xcrypt.ko
-	@echo "Run depmod, and make the initramfs again if it has the module."
+install: module install-config
+	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) \
+		INSTALL_MOD_DIR=updates modules_install
+	@scripts/after-install "$(DESTDIR)" "$(release)" "$(INITRAMFS)"
+
+uninstall: kdir uninstall-config
+	rm -f $(UPDATES)/dm_xcrypt.ko*
+	@scripts/after-install "$(DESTDIR)" "$(release)" "$(INITRAMFS)"
+
+# The parts that make install, DKMS and the package have in common.
+install-config:
+	install -D -m 644 dist/modprobe.d/dm-xcrypt.conf $(DESTDIR)$(MODPROBE_D)/dm-xcrypt.conf
+	install -D -m 755 dist/initramfs-tools/hooks/dm-xcrypt $(DESTDIR)$(INITRAMFS_HOOKS)/dm-xcrypt
+	install -D -m 644 dist/dracut/60-dm-xcrypt.conf $(DESTDIR)$(DRACUT_CONF)/60-dm-xcrypt.conf
+
+uninstall-config:
+	rm -f $(addprefix $(DESTDIR),$(CONFIG))
+
+install-source:
+	for file in $(SOURCE); do \
+		install -D -p -m "$$(stat -c %a $$file)" "$$file" "$(DESTDIR)$(DKMS_DIR)/$$file" || exit 1; \
+	done
+
+dkms-install: install-config
+	@command -v dkms >/dev/null || { echo "There is no dkms here (Debian: apt-get install dkms)." >&2; exit 1; }
+	if [ -n "$$(dkms status dm-xcrypt/$(VERSION))" ]; then dkms remove dm-xcrypt/$(VERSION) --all; fi
+	rm -rf "$(DKMS_DIR)"
+	$(MAKE) install-source
+	sed 's/#MODULE_VERSION#/$(VERSION)/' dist/dkms/dkms.conf >"$(DKMS_DIR)/dkms.conf"
+	dkms add dm-xcrypt/$(VERSION)
+	dkms install dm-xcrypt/$(VERSION)
+
+dkms-uninstall: uninstall-config
+	if [ -n "$$(dkms status dm-xcrypt/$(VERSION))" ]; then dkms remove dm-xcrypt/$(VERSION) --all; fi
+	rm -rf "$(DKMS_DIR)"
+	@echo "Make all initramfs again (Debian: update-initramfs -u -k all)."
+
+deb:
+	@scripts/deps build-essential debhelper dh-dkms
+	@scripts/build-deb
+
+.PHONY: install-config uninstall-config install-source dkms-install dkms-uninstall deb
 
 deps:
 	@scripts/deps
