@@ -14,6 +14,7 @@
 #	make demo		in a guest: a disk that dm-crypt and dm-xcrypt
 #				both read; needs nothing but apt and root
 #	make check		in guests: all tests, or TESTS="name.."
+#	make check-short	some of the tests, in little: for another KERNEL
 #	make check-suspend	suspend-to-RAM, which one guest in a few
 #				does not survive (not the module's doing)
 #	make check-cross	without guests: the module built for arm64 and
@@ -128,6 +129,9 @@ demo: deps
 check: deps
 	@tests/run $(TESTS)
 
+check-short: deps
+	@tests/run --short $(TESTS)
+
 check-cryptsetup: deps
 	@tests/cryptsetup-suite/run $(SUITE)
 
@@ -147,4 +151,4 @@ clean:
 	rm -f tests/modules/*.o tests/modules/*.ko tests/modules/*.mod tests/modules/*.mod.c
 	rm -f tests/modules/.*.cmd tests/modules/Module.symvers tests/modules/modules.order
 
-.PHONY: all module kdir install uninstall deps guest demo check check-cryptsetup check-suspend check-cross bench clean
+.PHONY: all module kdir install uninstall deps guest demo check check-short check-cryptsetup check-suspend check-cross bench clean
