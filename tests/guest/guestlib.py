@@ -18,12 +18,13 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.failed = 0
+        self.prefix = ""                # of the texts that follow
 
     def ok(self, good, text, why=""):
         """One case.  Returns good."""
         self.count += 1
         self.failed += not good
-        print("%sok %d - %s" % ("" if good else "not ", self.count, text))
+        print("%sok %d - %s%s" % ("" if good else "not ", self.count, self.prefix, text))
         if not good and why:
             for line in str(why).splitlines():
                 print("# " + line)
@@ -128,6 +129,11 @@ def use_intree():
         run("insmod", os.environ["DM_CRYPT_KO"])
     if owners() != (["dm_crypt"], ["crypt"]):
         raise Failed("not the kernel's own alone: %r" % (owners(),))
+
+
+def load_module(name):
+    """Loads one that not every kernel has; whether it is there."""
+    return status_of("modprobe", "-q", name)[0] == 0
 
 
 def sectors(device):

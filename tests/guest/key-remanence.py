@@ -18,7 +18,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import (Direct, Failed, Tap, exists, info, note, remove, run,
+from guestlib import (Direct, Failed, Tap, exists, info, note, read, remove, run,
                       sectors, status_of, table, use_intree, use_ours)
 
 DISK = "/dev/vda"
@@ -28,6 +28,10 @@ OURS = "--intree" not in sys.argv
 KEYLOAD = sys.argv[1]
 PARTS = [word for word in sys.argv[2:] if word != "--intree"]
 tap = Tap()
+
+# The cipher in C: of the kernel's library, or what was there before that.
+GENERIC = ("xts-aes-lib" if "xts-aes-lib" in read("/proc/crypto") else
+           "xts(ecb(aes-generic))")
 
 # name, cipher field, bytes of key, AES parts of it, options
 CIPHERS = (
@@ -39,7 +43,7 @@ CIPHERS = (
     ("eboiv", "aes-cbc-eboiv", 32, "0:32", ""),
     ("elephant", "aes-cbc-elephant", 64, "0:32,32:32",
      " 2 sector_size:4096 iv_large_sectors"),
-    ("generic", "capi:xts(ecb(aes-generic))-plain64", 64, "0:32,32:32", ""),
+    ("generic", "capi:%s-plain64" % GENERIC, 64, "0:32,32:32", ""),
     ("flags", "aes-xts-plain64", 64, "0:32,32:32",
      " 2 no_read_workqueue no_write_workqueue"),
 )
