@@ -37,6 +37,7 @@
  *	shuffled	results that overtook another
  *	atomic		requests made where nobody may sleep
  *	sleep_in_atomic	those of them that allowed to sleep: a bug
+ *	sleepless	requests made where one may sleep, that did not allow it
  *
  * An accelerator is not meant to be fast: one queue serves all tfms.
  */
@@ -85,7 +86,7 @@ static bool fail_sector;
 static bool fail_async;
 
 static atomic_t n_requests, n_async, n_backlogged, n_refused, n_injected;
-static atomic_t n_shuffled, n_atomic, n_sleep_in_atomic;
+static atomic_t n_shuffled, n_atomic, n_sleep_in_atomic, n_sleepless;
 static atomic_t fail_count;	/* requests that fail_every looked at */
 
 static DEFINE_SPINLOCK(rnd_lock);
@@ -333,6 +334,8 @@ static int tc_crypt(struct skcipher_request *req, bool encrypt)
 		if (flags & CRYPTO_TFM_REQ_MAY_SLEEP)
 			atomic_inc(&n_sleep_in_atomic);
 		flags &= ~CRYPTO_TFM_REQ_MAY_SLEEP;
+	} else if (!(flags & CRYPTO_TFM_REQ_MAY_SLEEP)) {
+		atomic_inc(&n_sleepless);
 	}
 
 	if (how == TC_ANSWER_MIXED)
@@ -470,6 +473,7 @@ module_param_cb(injected, &counter_ops, &n_injected, 0644);
 module_param_cb(shuffled, &counter_ops, &n_shuffled, 0644);
 module_param_cb(atomic, &counter_ops, &n_atomic, 0644);
 module_param_cb(sleep_in_atomic, &counter_ops, &n_sleep_in_atomic, 0644);
+module_param_cb(sleepless, &counter_ops, &n_sleepless, 0644);
 
 static int __init xcrypt_testcipher_init(void)
 {
