@@ -263,11 +263,14 @@ static int map_remap(struct crypt_config *cc, struct bio *bio, sector_t sector)
 	return DM_MAPIO_REMAPPED;
 }
 
-/* A write that someone counts on to reach the disk as one. */
-static bool is_whole(struct crypt_config *cc, struct bio *bio)
+/*
+ * A write that someone counts on to reach the disk as one.  What counts is the
+ * mapped device: it has no zones if all of its zones are conventional.
+ */
+static bool is_whole(struct bio *bio)
 {
 	return bio_data_dir(bio) == WRITE &&
-	       (test_bit(XCRYPT_ZONED, &cc->flags) || (bio->bi_opf & REQ_ATOMIC));
+	       (bdev_is_zoned(bio->bi_bdev) || (bio->bi_opf & REQ_ATOMIC));
 }
 
 /*
@@ -281,7 +284,7 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
 
 	if (bio_data_dir(bio) == WRITE)
 		max = READ_ONCE(xcrypt_max_write_size);
-	if (!max || is_whole(cc, bio))
+	if (!max || is_whole(bio))
 		max = UINT_MAX;
 	if (bio_data_dir(bio) == WRITE)
 		max = min_t(unsigned int, max, XCRYPT_MAX_CLONE_SIZE);
@@ -292,9 +295,9 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
  * Cut bio to max bytes; dm core sends the rest again.  Returns false if it must
  * not be cut: the limits told everybody, and dm core cuts nothing else.
  */
-static bool cut(struct crypt_config *cc, struct bio *bio, unsigned int max)
+static bool cut(struct bio *bio, unsigned int max)
 {
-	if (is_whole(cc, bio) && ((bio->bi_opf & REQ_ATOMIC) || !XCRYPT_MAY_CUT_ZONED)) {
+	if (is_whole(bio) && ((bio->bi_opf & REQ_ATOMIC) || !XCRYPT_MAY_CUT_ZONED)) {
 		DMERR_LIMIT("a write of %u bytes at sector %llu must not be split, and %u are the most",
 			    bio->bi_iter.bi_size,
 			    (unsigned long long)bio->bi_iter.bi_sector, max);
@@ -340,7 +343,7 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 		return DM_MAPIO_KILL;
 
 	max = max_io_bytes(cc, bio);
-	if (unlikely(bio->bi_iter.bi_size > max && !cut(cc, bio, max)))
+	if (unlikely(bio->bi_iter.bi_size > max && !cut(bio, max)))
 		return DM_MAPIO_KILL;
 	if (unlikely(!aligned(cc, bio, sector)))
 		return DM_MAPIO_KILL;
