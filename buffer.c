@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The pages that hold the ciphertext of writes until the disk has taken it.
+ * The pages that hold the ciphertext of writes until the disk has taken it, or
+ * of reads that are done once more.
  *
  * Progress under memory pressure: a write first tries to get its clone and
  * all pages without waiting, and gives everything back if it can't.  Then it
@@ -109,7 +110,7 @@ static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
 		return NULL;
 	clone->bi_private = io;
 	clone->bi_ioprio = base->bi_ioprio;
-	if (!clone_add_pages(cc, clone, size, gfp)) {
+	if (!xcrypt_metadata_attach(io, clone, gfp) || !clone_add_pages(cc, clone, size, gfp)) {
 		xcrypt_buffer_free(cc, clone);
 		return NULL;
 	}
@@ -117,12 +118,13 @@ static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
 }
 
 /**
- * xcrypt_buffer_alloc() - a clone for the ciphertext of a write
- * @io: a write of at most BIO_MAX_VECS pages
+ * xcrypt_buffer_alloc() - a clone with pages of its own
+ * @io: a write, or a read to be done again, of at most BIO_MAX_VECS pages
  * @may_wait: sleep until there is memory; under current->bio_list, where the
  *            writes that we would wait for might not leave, only as zoned.c says
  *
- * Each page of the clone holds whole sectors.
+ * Each page of the clone holds whole sectors.  It carries the metadata that io
+ * has or gets here, ahead of all else: see integrity.c.
  *
  * Context: process if @may_wait, else any but hard irq.
  * Return: the clone; NULL only if !@may_wait.
@@ -130,12 +132,15 @@ static struct bio *try_alloc(struct dm_crypt_io *io, gfp_t gfp)
 struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait)
 {
 	struct crypt_config *cc = io->cc;
-	struct bio *clone = try_alloc(io, XCRYPT_GFP_NOWAIT);
+	struct bio *clone = NULL;
 
+	if (xcrypt_metadata_alloc(io, false))
+		clone = try_alloc(io, XCRYPT_GFP_NOWAIT);
 	if (clone || !may_wait)
 		return clone;
 
 	xcrypt_order_relax(cc, true);
+	xcrypt_metadata_alloc(io, true);
 	mutex_lock(&cc->page_lock);
 	clone = try_alloc(io, GFP_NOIO);
 	mutex_unlock(&cc->page_lock);
@@ -152,6 +157,7 @@ struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait)
  */
 void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone)
 {
+	xcrypt_metadata_detach(clone);
 	clone_free_pages(cc, clone);
 	bio_put(clone);
 }

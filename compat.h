@@ -11,16 +11,18 @@
 #define DM_XCRYPT_COMPAT_H
 
 #include <linux/audit.h>
+#include <linux/bio.h>
+#include <linux/blk-integrity.h>
 #include <linux/blkdev.h>
 #include <linux/crypto.h>
 #include <linux/gfp.h>
 #include <linux/kernel.h>
+#include <linux/log2.h>
 #include <linux/workqueue.h>
 #include <crypto/aes.h>
 
 #include "compat-gen.h"
 
-struct bio;
 struct dm_target;
 
 #ifndef XCRYPT_HAVE_SANITY
@@ -62,6 +64,104 @@ static inline bool bdev_rot(struct block_device *bdev)
 }
 #endif
 
+/*
+ * The payload by which a bio carries metadata.  Newer kernels leave it to its
+ * maker where it lies, and to detach it before the bio is freed: it needs no
+ * allocation then.  Older ones free it when the bio ends, so it must be theirs;
+ * a pool of the bio_set keeps writes going when memory is short.
+ */
+#if !defined(CONFIG_BLK_DEV_INTEGRITY)
+struct xcrypt_bip {
+};
+
+static inline int xcrypt_bip_pool_init(struct bio_set *bs, int size)
+{
+	return 0;
+}
+
+static inline struct bio_integrity_payload *
+xcrypt_bip_attach(struct bio *bio, struct xcrypt_bip *room, gfp_t gfp)
+{
+	return NULL;
+}
+
+static inline void xcrypt_bip_detach(struct bio *bio)
+{
+}
+#elif defined(XCRYPT_HAVE_BIOSET_INTEGRITY)
+struct xcrypt_bip {
+};
+
+static inline int xcrypt_bip_pool_init(struct bio_set *bs, int size)
+{
+	return bioset_integrity_create(bs, size);
+}
+
+static inline struct bio_integrity_payload *
+xcrypt_bip_attach(struct bio *bio, struct xcrypt_bip *room, gfp_t gfp)
+{
+	struct bio_integrity_payload *bip = bio_integrity_alloc(bio, gfp, 1);
+
+	return IS_ERR(bip) ? NULL : bip;
+}
+
+static inline void xcrypt_bip_detach(struct bio *bio)
+{
+}
+#else
+struct xcrypt_bip {
+	struct bio_integrity_payload bip;
+	struct bio_vec bv;
+};
+
+static inline int xcrypt_bip_pool_init(struct bio_set *bs, int size)
+{
+	return 0;
+}
+
+static inline struct bio_integrity_payload *
+xcrypt_bip_attach(struct bio *bio, struct xcrypt_bip *room, gfp_t gfp)
+{
+	memset(room, 0, sizeof(*room));
+	room->bip.bip_vec = &room->bv;
+	room->bip.bip_max_vcnt = 1;
+	bio->bi_integrity = &room->bip;
+	bio->bi_opf |= REQ_INTEGRITY;
+	return &room->bip;
+}
+
+static inline void xcrypt_bip_detach(struct bio *bio)
+{
+	if (!bio_integrity(bio))
+		return;
+	bio->bi_integrity = NULL;
+	bio->bi_opf &= ~REQ_INTEGRITY;
+}
+#endif
+
+/*
+ * Does a device keep metadata that nobody but its user looks at?  Before 6.10
+ * this was one profile of several, dm-integrity's.
+ */
+static inline bool blk_integrity_is_opaque(const struct blk_integrity *bi)
+{
+#ifdef XCRYPT_HAVE_INTEGRITY_CSUM_TYPE
+	return bi->csum_type == BLK_INTEGRITY_CSUM_NONE;
+#else
+	return bi->profile && !strcmp(bi->profile->name, "DM-DIF-EXT-TAG");
+#endif
+}
+
+/* Bytes of it for each interval. */
+static inline unsigned int blk_integrity_metadata_size(const struct blk_integrity *bi)
+{
+#ifdef XCRYPT_HAVE_INTEGRITY_METADATA_SIZE
+	return bi->metadata_size;
+#else
+	return bi->tuple_size;
+#endif
+}
+
 /* 7.3 warns about a per-CPU workqueue that does not say so. */
 #ifndef XCRYPT_HAVE_WQ_PERCPU
 #define WQ_PERCPU	0
@@ -78,23 +178,21 @@ static inline bool bdev_rot(struct block_device *bdev)
 #define XCRYPT_MAY_CUT_ZONED	true
 #endif
 
-/* The target's minor version; what it is without atomic writes comes first. */
-#define XCRYPT_VERSION_BASE	24
-
 /*
- * Atomic writes: the target feature, the flag of a bio, the limits.  A target
- * of version 1.28 becomes 1.29 with them.
+ * Atomic writes: the target feature, the flag of a bio, the limits; and the
+ * target's minor version, which says that it has them.
  */
 #ifdef XCRYPT_HAVE_DM_ATOMIC_WRITES
-#define XCRYPT_VERSION_MINOR	(XCRYPT_VERSION_BASE == 28 ? 29 : XCRYPT_VERSION_BASE)
+#define XCRYPT_VERSION_MINOR	29
 
 static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
 {
 	limits->atomic_write_hw_max = min(limits->atomic_write_hw_max, bytes);
-	limits->atomic_write_hw_unit_max = min(limits->atomic_write_hw_unit_max, bytes);
+	limits->atomic_write_hw_unit_max = min(limits->atomic_write_hw_unit_max,
+					       rounddown_pow_of_two(bytes));
 }
 #else
-#define XCRYPT_VERSION_MINOR	XCRYPT_VERSION_BASE
+#define XCRYPT_VERSION_MINOR	28
 #define DM_TARGET_ATOMIC_WRITES		0
 
 static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
@@ -142,6 +240,13 @@ static void name(struct crypto_async_request *areq, int error)		\
 #ifdef CONFIG_DM_AUDIT
 void dm_audit_log_ti(int audit_type, const char *dm_msg_prefix, const char *op,
 		     struct dm_target *ti, int result);
+void dm_audit_log_bio(const char *dm_msg_prefix, const char *op, struct bio *bio,
+		      sector_t sector, int result);
+
+static inline void dm_audit_log_integrity(const char *prefix, struct bio *bio, sector_t sector)
+{
+	dm_audit_log_bio(prefix, "integrity-aead", bio, sector, 0);
+}
 
 static inline void dm_audit_log_ctr(const char *prefix, struct dm_target *ti,
 				    int result)
@@ -155,6 +260,10 @@ static inline void dm_audit_log_dtr(const char *prefix, struct dm_target *ti,
 	dm_audit_log_ti(AUDIT_DM_CTRL, prefix, "dtr", ti, result);
 }
 #else
+static inline void dm_audit_log_integrity(const char *prefix, struct bio *bio, sector_t sector)
+{
+}
+
 static inline void dm_audit_log_ctr(const char *prefix, struct dm_target *ti,
 				    int result)
 {

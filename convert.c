@@ -24,29 +24,34 @@
 #define XCRYPT_RESCHED_SECTORS	64
 
 /* The block that lies behind the io itself in the per-bio data. */
-static struct skcipher_request *embedded_request(struct dm_crypt_io *io)
+static void *embedded_request(struct dm_crypt_io *io)
 {
-	return (struct skcipher_request *)(io + 1);
+	return io + 1;
 }
 
-static struct xcrypt_dmreq *dmreq_of(struct crypt_config *cc, struct skcipher_request *req)
+static struct xcrypt_dmreq *dmreq_of(struct crypt_config *cc, void *req)
 {
 	return (struct xcrypt_dmreq *)((char *)req + cc->dmreq_start);
 }
 
-static struct skcipher_request *request_of(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
+static void *request_of(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
 {
-	return (struct skcipher_request *)((char *)dmreq - cc->dmreq_start);
+	return (char *)dmreq - cc->dmreq_start;
+}
+
+static struct xcrypt_aad *aad_of(struct crypt_config *cc, void *req)
+{
+	return (struct xcrypt_aad *)((char *)req + cc->aad_start);
 }
 
 /*
  * The cipher wants its IV aligned, and the block may come from places of
  * different alignment: req_size has room to move it.
  */
-static u8 *iv_of(struct crypt_config *cc, struct skcipher_request *req)
+static u8 *iv_of(struct crypt_config *cc, void *req)
 {
 	return PTR_ALIGN((u8 *)req + cc->iv_start,
-			 crypto_skcipher_alignmask(cc->tfms[0]) + 1);
+			 crypto_tfm_alg_alignmask(xcrypt_tfm(cc)) + 1);
 }
 
 static struct dm_crypt_io *io_of(struct convert_context *ctx)
@@ -59,7 +64,7 @@ static bool is_write(const struct convert_context *ctx)
 	return ctx->bio_out != ctx->bio_in;
 }
 
-static void put_request(struct dm_crypt_io *io, struct skcipher_request *req)
+static void put_request(struct dm_crypt_io *io, void *req)
 {
 	if (req != embedded_request(io))
 		mempool_free(req, &io->cc->req_pool);
@@ -112,19 +117,40 @@ static void sector_unmap(struct xcrypt_dmreq *dmreq, u8 *data)
 		kunmap_local(data);
 }
 
+/* The place of an IV that is kept beside the sector. */
+static u8 *stored_iv(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
+{
+	return xcrypt_metadata_of(io_of(dmreq->ctx), dmreq->sector) + cc->integrity.tag_size;
+}
+
+/* The IV of a sector, made or, for a read, as it was stored.  0 or -errno. */
+static int sector_iv(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, u8 *out, bool write)
+{
+	struct xcrypt_iv *iv = &cc->iv;
+	bool stored = iv->ops->stored;
+	int r = 0;
+
+	if (unlikely(stored && !write))
+		memcpy(out, stored_iv(cc, dmreq), iv->size);
+	else if (iv->ops->generate)
+		r = iv->ops->generate(iv, out, dmreq->ivs);
+	if (unlikely(stored && write))
+		memcpy(stored_iv(cc, dmreq), out, iv->size);
+	return r;
+}
+
 /* IV and data hooks ahead of the cipher.  Returns 0 or -errno. */
 static int sector_pre(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, u8 *out, bool write)
 {
 	struct xcrypt_iv *iv = &cc->iv;
 	int (*hook)(struct xcrypt_iv *iv, u8 *out, u64 ivs, u8 *data);
 	u8 *data;
-	int r = 0;
+	int r;
 
 	memset(out, 0, iv->size);
 	if (!iv->ops)
 		return 0;
-	if (iv->ops->generate)
-		r = iv->ops->generate(iv, out, dmreq->ivs);
+	r = sector_iv(cc, dmreq, out, write);
 	hook = write ? iv->ops->write_pre : iv->ops->read_pre;
 	if (r || !hook)
 		return r;
@@ -159,6 +185,15 @@ static int sector_post(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, bool
 }
 
 /*
+ * Must the sector of a write be copied to the clone first?  An IV hook, or a
+ * MAC over the plaintext, would not survive that the caller changes it.
+ */
+static bool copies_write(struct crypt_config *cc)
+{
+	return cc->aead || (cc->iv.ops && cc->iv.ops->write_pre);
+}
+
+/*
  * Point the scatterlists of dmreq at the next sector of a write.  Returns the
  * source: sg_out itself if the sector was copied there first.
  */
@@ -170,7 +205,7 @@ static struct scatterlist *write_sector(struct crypt_config *cc, struct xcrypt_d
 	u8 *data;
 
 	sg_set_page(&dmreq->sg_out, out.bv_page, cc->sector_size, out.bv_offset);
-	if (likely(in.bv_len >= cc->sector_size && !(cc->iv.ops && cc->iv.ops->write_pre))) {
+	if (likely(in.bv_len >= cc->sector_size && !copies_write(cc))) {
 		sg_set_page(&dmreq->sg_in, in.bv_page, cc->sector_size, in.bv_offset);
 		return &dmreq->sg_in;
 	}
@@ -213,6 +248,21 @@ static void convert_put(struct dm_crypt_io *io, int count, bool async)
 }
 
 /*
+ * The cipher's error at one sector.  A tag that does not fit may be nobody's
+ * fault, see read_done(): no word about it here.
+ */
+static void sector_failed(struct dm_crypt_io *io, sector_t sector, int error)
+{
+	if (error == -EBADMSG && io->cc->aead && !is_write(&io->ctx)) {
+		WRITE_ONCE(io->bad_sector, sector);
+		xcrypt_io_fail(io, BLK_STS_PROTECTION);
+		return;
+	}
+	DMERR_LIMIT("cipher failed at sector %llu: error %d", (unsigned long long)sector, error);
+	xcrypt_io_fail(io, BLK_STS_IOERR);
+}
+
+/*
  * A request that had gone asynchronous comes back.  A backlogged one calls
  * twice: first with -EINPROGRESS, when the cipher has taken it from its
  * backlog and there is room again, then with its result.
@@ -230,11 +280,8 @@ static void request_done(void *data, int error)
 
 	if (!error)
 		error = sector_post(io->cc, dmreq, is_write(ctx));
-	if (error) {
-		DMERR_LIMIT("cipher failed asynchronously at sector %llu: error %d",
-			    (unsigned long long)io->sector, error);
-		xcrypt_io_fail(io, BLK_STS_IOERR);
-	}
+	if (error)
+		sector_failed(io, dmreq->sector, error);
 	bounce_free(io->cc, dmreq);
 	put_request(io, request_of(io->cc, dmreq));
 	convert_put(io, 1, true);
@@ -268,7 +315,10 @@ static int get_request(struct dm_crypt_io *io, bool may_sleep)
 	dmreq->bounce = NULL;
 	sg_init_table(&dmreq->sg_in, 1);
 	sg_init_table(&dmreq->sg_out, 1);
-	skcipher_request_set_tfm(ctx->req, cc->tfms[0]);
+	if (cc->aead)
+		aead_request_set_tfm(ctx->req, cc->aead);
+	else
+		skcipher_request_set_tfm(ctx->req, cc->tfms[0]);
 	return 0;
 }
 
@@ -278,6 +328,51 @@ static u64 iv_number(struct crypt_config *cc, sector_t sector)
 	u64 ivs = sector + cc->iv_offset;
 
 	return test_bit(XCRYPT_IV_LARGE_SECTORS, &cc->flags) ? ivs >> cc->sector_shift : ivs;
+}
+
+static u32 request_flags(bool may_sleep)
+{
+	return CRYPTO_TFM_REQ_MAY_BACKLOG | (may_sleep ? CRYPTO_TFM_REQ_MAY_SLEEP : 0);
+}
+
+/* Encrypt or decrypt from src to sg_out.  Returns what the cipher said. */
+static int skcipher_sector(struct crypt_config *cc, struct skcipher_request *req,
+			   struct scatterlist *src, u8 *iv, bool may_sleep)
+{
+	struct xcrypt_dmreq *dmreq = dmreq_of(cc, req);
+
+	if (cc->tfms_count > 1)
+		skcipher_request_set_tfm(req, cc->tfms[(dmreq->sector + cc->iv_offset) &
+						       (cc->tfms_count - 1)]);
+	skcipher_request_set_callback(req, request_flags(may_sleep), crypto_done, dmreq);
+	skcipher_request_set_crypt(req, src, &dmreq->sg_out, cc->sector_size, iv);
+	return is_write(dmreq->ctx) ? crypto_skcipher_encrypt(req) : crypto_skcipher_decrypt(req);
+}
+
+/* The same in place, with the tag and what it covers beside the sector. */
+static int aead_sector(struct crypt_config *cc, struct aead_request *req, u8 *iv, bool may_sleep)
+{
+	struct xcrypt_dmreq *dmreq = dmreq_of(cc, req);
+	struct scatterlist *data = &dmreq->sg_out;
+	struct xcrypt_aad *aad = aad_of(cc, req);
+	unsigned int aad_size = sizeof(aad->sector) + cc->iv.size;
+	unsigned int tag_size = cc->integrity.tag_size;
+
+	aad->sector = cpu_to_le64(dmreq->sector);
+	memcpy(aad->iv, iv, cc->iv.size);
+	sg_init_table(aad->sg, ARRAY_SIZE(aad->sg));
+	sg_set_buf(&aad->sg[0], &aad->sector, aad_size);
+	sg_set_page(&aad->sg[1], sg_page(data), data->length, data->offset);
+	sg_set_buf(&aad->sg[2], xcrypt_metadata_of(io_of(dmreq->ctx), dmreq->sector), tag_size);
+
+	aead_request_set_ad(req, aad_size);
+	aead_request_set_callback(req, request_flags(may_sleep), crypto_done, dmreq);
+	if (is_write(dmreq->ctx)) {
+		aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size, iv);
+		return crypto_aead_encrypt(req);
+	}
+	aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size + tag_size, iv);
+	return crypto_aead_decrypt(req);
 }
 
 /*
@@ -301,6 +396,7 @@ static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
 		return r;
 	dmreq = dmreq_of(cc, ctx->req);
 	iv = iv_of(cc, ctx->req);
+	dmreq->sector = ctx->sector;
 	dmreq->ivs = iv_number(cc, ctx->sector);
 	src = &dmreq->sg_out;
 	if (write)
@@ -312,14 +408,10 @@ static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
 	if (r)
 		goto out;
 
-	if (cc->tfms_count > 1)
-		skcipher_request_set_tfm(ctx->req, cc->tfms[(ctx->sector + cc->iv_offset) &
-							    (cc->tfms_count - 1)]);
-	skcipher_request_set_callback(ctx->req, CRYPTO_TFM_REQ_MAY_BACKLOG |
-				      (may_sleep ? CRYPTO_TFM_REQ_MAY_SLEEP : 0),
-				      crypto_done, dmreq);
-	skcipher_request_set_crypt(ctx->req, src, &dmreq->sg_out, cc->sector_size, iv);
-	r = write ? crypto_skcipher_encrypt(ctx->req) : crypto_skcipher_decrypt(ctx->req);
+	if (cc->aead)
+		r = aead_sector(cc, ctx->req, iv, may_sleep);
+	else
+		r = skcipher_sector(cc, ctx->req, src, iv, may_sleep);
 	if (r == -EINPROGRESS || r == -EBUSY)
 		return r;
 	if (!r)
@@ -428,40 +520,49 @@ bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep)
 		r = convert_run(io, may_sleep);
 	if (r == -EAGAIN && !may_sleep)
 		return false;
-	if (r) {
-		DMERR_LIMIT("cipher failed at sector %llu: error %d",
-			    (unsigned long long)ctx->sector, r);
-		xcrypt_io_fail(io, BLK_STS_IOERR);
-	}
-
+	if (r)
+		sector_failed(io, ctx->sector, r);
 	if (ctx->req)
 		put_request(io, ctx->req);
 	convert_put(io, XCRYPT_CONVERT_BIAS - ctx->issued, false);
 	return true;
 }
 
+/* Bytes of a request with what the cipher wants behind it. */
+static unsigned int request_size(struct crypt_config *cc)
+{
+	unsigned int context = 0, i;
+
+	if (cc->aead)
+		return sizeof(struct aead_request) + crypto_aead_reqsize(cc->aead);
+	for (i = 0; i < cc->tfms_count; i++)
+		context = max(context, crypto_skcipher_reqsize(cc->tfms[i]));
+	return sizeof(struct skcipher_request) + context;
+}
+
 /**
  * xcrypt_convert_layout() - lay out the request blocks, make their pools
  * @cc: with tfms and iv set
  *
- * Sets dmreq_start, iv_start, req_size and per_bio_data_size.
+ * Sets dmreq_start, iv_start, aad_start, req_size and per_bio_data_size.
  *
  * Context: process, sleeps.
  * Return: 0 or -ENOMEM; the pools are freed by mempool_exit() in dtr.
  */
 int xcrypt_convert_layout(struct crypt_config *cc)
 {
-	unsigned int align = crypto_skcipher_alignmask(cc->tfms[0]) + 1;
-	unsigned int reqsize = 0, i;
+	unsigned int align = crypto_tfm_alg_alignmask(xcrypt_tfm(cc)) + 1;
+	unsigned int end;
 	int r;
 
-	for (i = 0; i < cc->tfms_count; i++)
-		reqsize = max(reqsize, crypto_skcipher_reqsize(cc->tfms[i]));
-
-	cc->dmreq_start = ALIGN(sizeof(struct skcipher_request) + reqsize,
-				__alignof__(struct xcrypt_dmreq));
+	cc->dmreq_start = ALIGN(request_size(cc), __alignof__(struct xcrypt_dmreq));
 	cc->iv_start = cc->dmreq_start + sizeof(struct xcrypt_dmreq);
-	cc->req_size = ALIGN(cc->iv_start + align - 1 + cc->iv.size, CRYPTO_MINALIGN);
+	end = cc->iv_start + align - 1 + cc->iv.size;
+	if (cc->aead) {
+		cc->aad_start = ALIGN(end, __alignof__(struct xcrypt_aad));
+		end = cc->aad_start + sizeof(struct xcrypt_aad) + cc->iv.size;
+	}
+	cc->req_size = ALIGN(end, CRYPTO_MINALIGN);
 	cc->per_bio_data_size = ALIGN(sizeof(struct dm_crypt_io) + cc->req_size,
 				      CRYPTO_MINALIGN);
 

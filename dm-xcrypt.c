@@ -4,7 +4,9 @@
  * bio meets it, then the module.  dm-xcrypt.h has the overview.
  *
  *   read:   xcrypt_map -> read_submit -> read_endio -> xcrypt_read_run
- *           -> xcrypt_convert -> xcrypt_convert_done -> io_end
+ *           -> xcrypt_convert -> xcrypt_convert_done -> read_done -> io_end
+ *   a read whose tag does not fit: ... read_done -> reread_work
+ *           -> reread_endio -> xcrypt_read_run -> ... read_done -> io_end
  *   write:  xcrypt_map -> write_map -> xcrypt_write_run -> xcrypt_convert
  *           -> xcrypt_convert_done -> write_ready -> [sort.c]
  *           -> xcrypt_write_submit -> write_endio -> io_end
@@ -24,6 +26,7 @@ static void io_end(struct dm_crypt_io *io)
 {
 	struct bio *base_bio = io->base_bio;
 
+	xcrypt_metadata_free(io);
 	base_bio->bi_status = READ_ONCE(io->error);
 	bio_endio(base_bio);
 }
@@ -72,6 +75,7 @@ static void read_endio(struct bio *clone)
 	struct crypt_config *cc = io->cc;
 	blk_status_t error = clone->bi_status;
 
+	xcrypt_metadata_detach(clone);
 	bio_put(clone);
 	if (error) {
 		xcrypt_io_fail(io, error);
@@ -92,10 +96,17 @@ static void read_endio(struct bio *clone)
 static bool read_submit(struct dm_crypt_io *io, gfp_t gfp)
 {
 	struct crypt_config *cc = io->cc;
-	struct bio *clone = bio_alloc_clone(cc->dev->bdev, io->base_bio, gfp, &cc->bs);
+	struct bio *clone;
 
+	if (!xcrypt_metadata_alloc(io, gfpflags_allow_blocking(gfp)))
+		return false;
+	clone = bio_alloc_clone(cc->dev->bdev, io->base_bio, gfp, &cc->bs);
 	if (!clone)
 		return false;
+	if (!xcrypt_metadata_attach(io, clone, gfp)) {
+		bio_put(clone);
+		return false;
+	}
 	clone->bi_private = io;
 	clone->bi_end_io = read_endio;
 	/* whoever polls for base_bio knows nothing of the clone */
@@ -106,10 +117,17 @@ static bool read_submit(struct dm_crypt_io *io, gfp_t gfp)
 }
 
 /*
- * A read that map() had no memory for.  On a workqueue of its own: waiting
- * here for a clone must not hold up the conversions, some of which end in
- * giving clones back.
+ * Let a worker do what must sleep.  On a workqueue of its own: waiting there
+ * for a clone must not hold up the conversions, some of which end in giving
+ * clones back.
  */
+static void read_queue_work(struct dm_crypt_io *io, work_func_t fn)
+{
+	INIT_WORK(&io->work, fn);
+	queue_work(io->cc->io_queue, &io->work);
+}
+
+/* A read that map() had no memory for. */
 static void read_submit_work(struct work_struct *work)
 {
 	read_submit(container_of(work, struct dm_crypt_io, work), GFP_NOIO);
@@ -117,10 +135,74 @@ static void read_submit_work(struct work_struct *work)
 
 static void read_map(struct dm_crypt_io *io)
 {
-	if (read_submit(io, XCRYPT_GFP_NOWAIT))
+	if (!read_submit(io, XCRYPT_GFP_NOWAIT))
+		read_queue_work(io, read_submit_work);
+}
+
+/*
+ * A tag did not fit.  The pages that were decrypted in place are the caller's:
+ * he may have written to them meanwhile, or have them filled by two reads at
+ * once.  So the whole bio is read again, into pages that are ours, and only
+ * what is wrong there is wrong on the disk.
+ */
+
+/* The lower device is done, again.  Context: any, hard irq too. */
+static void reread_endio(struct bio *clone)
+{
+	struct dm_crypt_io *io = clone->bi_private;
+	struct crypt_config *cc = io->cc;
+
+	if (clone->bi_status) {
+		xcrypt_io_fail(io, clone->bi_status);
+		xcrypt_buffer_free(cc, clone);
+		io_end(io);
 		return;
-	INIT_WORK(&io->work, read_submit_work);
-	queue_work(io->cc->io_queue, &io->work);
+	}
+	/* back to the start: the devices below advance what they are given */
+	clone->bi_iter = (struct bvec_iter){ .bi_size = io->base_bio->bi_iter.bi_size };
+	xcrypt_convert_init(io, clone, clone);
+	xcrypt_queue_add(&cc->read_queue, io);
+}
+
+static void reread_work(struct work_struct *work)
+{
+	struct dm_crypt_io *io = container_of(work, struct dm_crypt_io, work);
+	struct crypt_config *cc = io->cc;
+
+	atomic64_inc(&cc->integrity.rechecks);
+	io->error = BLK_STS_OK;
+	io->clone = xcrypt_buffer_alloc(io, true);
+	io->clone->bi_iter.bi_sector = cc->start + io->sector;
+	io->clone->bi_end_io = reread_endio;
+	dm_submit_bio_remap(io->base_bio, io->clone);
+}
+
+/* Not once more: it is wrong on the disk, and nobody shall see what it was. */
+static void tag_error_work(struct work_struct *work)
+{
+	struct dm_crypt_io *io = container_of(work, struct dm_crypt_io, work);
+
+	xcrypt_integrity_report(io);
+	xcrypt_buffer_free(io->cc, io->clone);
+	zero_fill_bio(io->base_bio);
+	io_end(io);
+}
+
+/* A read is decrypted, or failed.  Context: as xcrypt_convert_done(). */
+static void read_done(struct dm_crypt_io *io)
+{
+	struct bio *clone = io->clone;
+
+	if (unlikely(READ_ONCE(io->error) == BLK_STS_PROTECTION)) {
+		read_queue_work(io, clone ? tag_error_work : reread_work);
+		return;
+	}
+	if (unlikely(clone)) {
+		if (!READ_ONCE(io->error))
+			bio_copy_data(io->base_bio, clone);
+		xcrypt_buffer_free(io->cc, clone);
+	}
+	io_end(io);
 }
 
 /* ---- writes ---- */
@@ -224,6 +306,7 @@ static int write_map_zoned(struct dm_crypt_io *io)
 	wait_for_completion_io(&io->converted);
 	if (READ_ONCE(io->error)) {
 		xcrypt_buffer_free(io->cc, io->clone);
+		xcrypt_metadata_free(io);
 		return DM_MAPIO_KILL;
 	}
 	write_prepare(io);
@@ -241,8 +324,8 @@ static int write_map_zoned(struct dm_crypt_io *io)
  */
 void xcrypt_convert_done(struct dm_crypt_io *io, bool async)
 {
-	if (!io->clone)
-		io_end(io);
+	if (!op_is_write(bio_op(io->base_bio)))
+		read_done(io);
 	else if (test_bit(XCRYPT_ZONED, &io->cc->flags))
 		complete(&io->converted);
 	else
@@ -275,7 +358,8 @@ static bool is_whole(struct bio *bio)
 
 /*
  * Bytes that one io may have: as the module's parameters say, and as fits the
- * pages of one clone, in whole sectors of ours and of the lower device.
+ * pages of one clone and its metadata, in whole sectors of ours and of the
+ * lower device.  A read with metadata may need a clone with pages too.
  */
 static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
 {
@@ -286,8 +370,8 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
 		max = READ_ONCE(xcrypt_max_write_size);
 	if (!max || is_whole(bio))
 		max = UINT_MAX;
-	if (bio_data_dir(bio) == WRITE)
-		max = min_t(unsigned int, max, XCRYPT_MAX_CLONE_SIZE);
+	if (bio_data_dir(bio) == WRITE || cc->integrity.stride)
+		max = min(max, xcrypt_max_clone_size(cc));
 	return max(round_down(max, unit), unit);
 }
 
@@ -298,7 +382,7 @@ static unsigned int max_io_bytes(struct crypt_config *cc, struct bio *bio)
 static bool cut(struct bio *bio, unsigned int max)
 {
 	if (is_whole(bio) && ((bio->bi_opf & REQ_ATOMIC) || !XCRYPT_MAY_CUT_ZONED)) {
-		DMERR_LIMIT("a write of %u bytes at sector %llu must not be split, and %u are the most",
+		DMERR_LIMIT("a write of %u bytes at sector %llu must be whole, %u are the most",
 			    bio->bi_iter.bi_size,
 			    (unsigned long long)bio->bi_iter.bi_sector, max);
 		return false;
@@ -316,6 +400,8 @@ static struct dm_crypt_io *io_init(struct crypt_config *cc, struct bio *bio, sec
 	io->sector = sector;
 	io->error = BLK_STS_OK;
 	io->clone = NULL;
+	io->meta.bytes = NULL;
+	io->meta.reserved = false;
 	return io;
 }
 
@@ -348,10 +434,10 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 	if (unlikely(!aligned(cc, bio, sector)))
 		return DM_MAPIO_KILL;
 
+	if (op == REQ_OP_WRITE && test_bit(XCRYPT_ZONED, &cc->flags))
+		return write_map_zoned(io_init(cc, bio, sector));
 	if (op == REQ_OP_READ)
 		read_map(io_init(cc, bio, sector));
-	else if (test_bit(XCRYPT_ZONED, &cc->flags))
-		return write_map_zoned(io_init(cc, bio, sector));
 	else
 		write_map(io_init(cc, bio, sector));
 	return DM_MAPIO_SUBMITTED;

@@ -10,6 +10,7 @@
  *   sort.c       the order in which encrypted writes reach the disk
  *   queue.c      per-CPU work lists that idle CPUs take over
  *   buffer.c     ciphertext pages of writes, under memory pressure too
+ *   integrity.c  tags and IVs that are stored beside the sectors
  *   key.c        key text, keyrings, cipher allocation, wiping
  *   table.c      table line -> crypt_config and back; status, messages, limits
  *   zoned.c      zoned devices: what is different, and why
@@ -22,6 +23,8 @@
  *   WRITE  map -> (here | write queue) -> buffer -> convert base to clone
  *              -> order stage -> submit -> [disk] -> endio -> free the pages
  *              -> bio_endio(base_bio)
+ *   READ whose tag does not fit: once more, into pages of our own
+ *              -> convert there -> copy to base_bio -> bio_endio(base_bio)
  *   FLUSH, DISCARD  remapped only: a flush covers the writes that were
  *              completed to the caller, and those are on the disk's side
  *
@@ -53,24 +56,28 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
+#include <crypto/aead.h>
 #include <crypto/aes.h>
 #include <crypto/skcipher.h>
 
 #include "compat.h"
 
 #define DM_MSG_PREFIX "xcrypt"
+/* Name of this target in audit records, whatever name it is registered by. */
+#define XCRYPT_AUDIT_NAME "crypt"
 
 /* Bytes; what the sector_size option may be at most. */
 #define XCRYPT_MAX_SECTOR_SIZE	4096U
 /* Bytes; a longer key text is refused before anything is allocated. */
 #define XCRYPT_MAX_KEY_SIZE	(128U << 10)
-/* Bytes; one clone of a write, and the longest that is never cut. */
-#define XCRYPT_MAX_CLONE_SIZE	(BIO_MAX_VECS << PAGE_SHIFT)
 /* Elements of the reserves that keep I/O going when memory is short. */
 #define XCRYPT_MIN_BIOS		64
 #define XCRYPT_MIN_REQUESTS	64
 #define XCRYPT_MIN_PAGES	BIO_MAX_VECS
 #define XCRYPT_MIN_BOUNCES	4
+#define XCRYPT_MIN_METADATA	8
+/* Bytes; tags and IVs that one io may have, and an element of their reserve. */
+#define XCRYPT_MAX_METADATA	(16U << 10)
 /* Writes that the order stage sorts together at the most. */
 #define XCRYPT_SORT_WINDOW	1024U
 
@@ -151,6 +158,10 @@ struct xcrypt_order {
  */
 struct xcrypt_iv_ops {
 	const char *name;
+	/* the IV of a write is kept beside the sector, and read from there */
+	bool stored;
+	/* not for ciphers that authenticate */
+	bool no_aead;
 	/*
 	 * generate calls xcrypt_iv_cipher_block(): between ctr and init
 	 * table.c calls xcrypt_iv_cipher_alloc(), and frees it after dtr
@@ -185,6 +196,7 @@ struct xcrypt_iv {
 	unsigned int sector_size;	/* C  bytes */
 	unsigned int key_size;		/* C  bytes of the whole table key */
 	unsigned int key_count;		/* C  keys that the cipher text names */
+	bool aead;			/* C  the cipher authenticates */
 	unsigned int key_parts;		/* C  keys in the table key, with extra */
 	unsigned int key_extra;		/* C  bytes at its end not for ciphers */
 	unsigned int shift;		/* C  benbi: 512-byte sector -> blocks */
@@ -212,7 +224,8 @@ struct convert_context {
 	struct bvec_iter iter_in;	/* O */
 	struct bvec_iter iter_out;	/* O  not used in place */
 	sector_t sector;		/* O  next sector, relative to the target */
-	struct skcipher_request *req;	/* O  free request, NULL if none */
+	/* O  free request, a skcipher_request or an aead_request; NULL: none */
+	void *req;
 	unsigned int issued;		/* O  requests that went asynchronous */
 	bool backlogged;		/* O  wait for restart before going on */
 	bool embedded_used;		/* O  the io's own request is gone */
@@ -221,6 +234,16 @@ struct convert_context {
 };
 
 #define XCRYPT_CONVERT_BIAS	(INT_MAX / 2)
+
+/*
+ * The metadata of one io's sectors, and how the clone carries it; part of
+ * dm_crypt_io.  integrity.c allocates and frees bytes.
+ */
+struct xcrypt_metadata {
+	u8 *bytes;			/* O  NULL: none */
+	bool reserved;			/* O  from the reserve */
+	struct xcrypt_bip bip;		/* O  the clone's, see compat.h */
+};
 
 /*
  * One bio on its way; lives in the per-bio data of base_bio, so it is gone
@@ -232,9 +255,12 @@ struct dm_crypt_io {
 	struct bio *base_bio;		/* C  what the caller sent, after dm core */
 	sector_t sector;		/* C  first sector, relative to the target */
 	blk_status_t error;		/* A  the first error sticks */
-	struct bio *clone;		/* O  what goes to the disk */
+	/* O  what goes to the disk; of a read only while it is done again */
+	struct bio *clone;
+	sector_t bad_sector;		/* A  one whose tag does not fit */
+	struct xcrypt_metadata meta;
 	union {
-		struct work_struct work;	/* O  read submission that must sleep */
+		struct work_struct work;	/* O  what a read does that must sleep */
 		struct completion converted;	/* A  zoned: a write is encrypted */
 	};
 	struct list_head entry;		/* in a xcrypt_lane, under its lock */
@@ -245,9 +271,11 @@ struct dm_crypt_io {
 /*
  * What a cipher request needs beside the request itself.  One memory block:
  *
- *   struct skcipher_request | cipher's context | struct xcrypt_dmreq | IV
+ *   request | cipher's context | struct xcrypt_dmreq | IV | struct xcrypt_aad
  *
- * with cc->dmreq_start and cc->iv_start as offsets of the latter two.  The
+ * with cc->dmreq_start, cc->iv_start and cc->aad_start as offsets of the
+ * latter three; request is a skcipher_request, or an aead_request, and only
+ * then there is a struct xcrypt_aad.  The
  * embedded block of an io serves all its sectors while the cipher answers at
  * once; a sector that goes asynchronous takes its block away with it, and the
  * next one comes from cc->req_pool.
@@ -256,8 +284,19 @@ struct xcrypt_dmreq {
 	struct convert_context *ctx;
 	struct scatterlist sg_in, sg_out;
 	u64 ivs;			/* IV number of this sector */
+	sector_t sector;		/* the same, relative to the target */
 	struct bvec_iter iter;		/* where the sector stands in bio_out */
 	void *bounce;			/* read: the sector lies in pieces */
+};
+
+/*
+ * What an AEAD authenticates beside the sector.  The IV is a copy: the cipher
+ * may change the one that it works with.
+ */
+struct xcrypt_aad {
+	struct scatterlist sg[3];	/* sector and iv; the sector's data; tag */
+	__le64 sector;			/* relative to the target, 512 bytes */
+	u8 iv[];
 };
 
 /*
@@ -291,11 +330,29 @@ enum xcrypt_flag {
 	XCRYPT_KEY_VALID,		/* the ciphers hold the table's key */
 	XCRYPT_ALLOW_DISCARDS,		/* word allow_discards */
 	XCRYPT_SAME_CPU,		/* word same_cpu_crypt */
+	XCRYPT_HIGH_PRIORITY,		/* word high_priority */
 	XCRYPT_SUBMIT_FROM_CRYPT,	/* word submit_from_crypt_cpus */
 	XCRYPT_NO_READ_WORKQUEUE,	/* word no_read_workqueue */
 	XCRYPT_NO_WRITE_WORKQUEUE,	/* word no_write_workqueue */
 	XCRYPT_IV_LARGE_SECTORS,	/* word iv_large_sectors */
 	XCRYPT_ZONED,			/* the lower device is, see zoned.c */
+};
+
+/*
+ * What the device keeps beside each sector: tag, IV, and zeros up to stride.
+ * Part of crypt_config; table.c fills the options, integrity.c the rest.
+ */
+struct xcrypt_integrity {
+	unsigned int option;		/* C  N of integrity:N:type; 0: not given */
+	char *type;			/* C  as typed; NULL: not given */
+	unsigned int key_option;	/* C  integrity_key_size:N; 0: not given */
+	bool aead;			/* C  type is aead */
+	unsigned int tag_size;		/* C  bytes */
+	unsigned int iv_size;		/* C  bytes; 0: IVs are not stored */
+	unsigned int stride;		/* C  bytes; 0: no metadata at all */
+	mempool_t pool;			/* XCRYPT_MAX_METADATA bytes each */
+	atomic64_t rechecks;		/* A  reads done again, for INFO */
+	atomic64_t tag_errors;		/* A  reads that failed twice, for INFO */
 };
 
 /*
@@ -322,12 +379,19 @@ struct crypt_config {
 	/* key messages, against each other, TABLE status and resume */
 	struct mutex key_lock;
 
+	struct crypto_aead *aead;	/* C  NULL: tfms; S the key inside */
 	struct crypto_skcipher **tfms;	/* C  array; S the keys inside */
-	unsigned int tfms_count;	/* C  power of two */
+	unsigned int tfms_count;	/* C  power of two; 1 with aead */
+	unsigned int mac_key_size;	/* C  bytes at the end of key; authenc */
+	/* S  room for the key as authenc takes it, zero outside of key.c */
+	u8 *authenc_key;
+	unsigned int authenc_key_size;	/* C  bytes; 0: not authenc */
 	struct xcrypt_iv iv;
+	struct xcrypt_integrity integrity;
 
 	unsigned int dmreq_start;	/* C  bytes, from the request */
 	unsigned int iv_start;		/* C  bytes, from the request */
+	unsigned int aad_start;		/* C  bytes, from the request; AEAD */
 	unsigned int req_size;		/* C  bytes of a whole block */
 	unsigned int per_bio_data_size;	/* C  bytes */
 
@@ -338,7 +402,7 @@ struct crypt_config {
 	struct mutex page_lock;		/* one writer waits for pages at a time */
 	struct percpu_counter n_pages;	/* A  pages held; 0 in dtr */
 
-	struct workqueue_struct *io_queue;	/* C  read submissions that sleep */
+	struct workqueue_struct *io_queue;	/* C  dm_crypt_io.work of reads */
 	struct xcrypt_queue read_queue;
 	struct xcrypt_queue write_queue;
 	struct xcrypt_order order;
@@ -381,8 +445,8 @@ struct xcrypt_order_node *xcrypt_sort_pop(struct rb_root_cached *tree);
 void xcrypt_list_take(struct xcrypt_order *order, struct list_head *out);
 
 /* queue.c */
-int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, bool steal,
-		      void (*run)(struct dm_crypt_io *io));
+int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int wq_flags,
+		      bool steal, void (*run)(struct dm_crypt_io *io));
 void xcrypt_queue_exit(struct xcrypt_queue *queue);
 void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io);
 
@@ -391,6 +455,17 @@ int xcrypt_buffer_init(struct crypt_config *cc);
 void xcrypt_buffer_exit(struct crypt_config *cc);
 struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait);
 void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone);
+
+/* integrity.c */
+int xcrypt_integrity_ctr(struct dm_target *ti);
+void xcrypt_integrity_dtr(struct crypt_config *cc);
+unsigned int xcrypt_max_clone_size(struct crypt_config *cc);
+bool xcrypt_metadata_alloc(struct dm_crypt_io *io, bool may_wait);
+void xcrypt_metadata_free(struct dm_crypt_io *io);
+bool xcrypt_metadata_attach(struct dm_crypt_io *io, struct bio *clone, gfp_t gfp);
+void xcrypt_metadata_detach(struct bio *clone);
+u8 *xcrypt_metadata_of(struct dm_crypt_io *io, sector_t sector);
+void xcrypt_integrity_report(struct dm_crypt_io *io);
 
 /* key.c */
 void xcrypt_key_text_wipe(char *text);
@@ -401,6 +476,8 @@ int xcrypt_key_replace(struct crypt_config *cc, char *text);
 int xcrypt_key_wipe(struct crypt_config *cc);
 void xcrypt_key_free(struct crypt_config *cc);
 int xcrypt_tfms_alloc(struct crypt_config *cc);
+int xcrypt_mac_ctr(struct crypt_config *cc, const char *cipher);
+struct crypto_tfm *xcrypt_tfm(struct crypt_config *cc);
 void xcrypt_tfms_free(struct crypt_config *cc);
 int xcrypt_iv_cipher_alloc(struct xcrypt_iv *iv, const char *cipher_api);
 void xcrypt_iv_cipher_free(struct xcrypt_iv *iv);
@@ -423,7 +500,7 @@ void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits);
 /* zoned.c */
 #ifdef CONFIG_BLK_DEV_ZONED
 void xcrypt_zoned_ctr(struct dm_target *ti);
-void xcrypt_zoned_limits(struct queue_limits *limits);
+void xcrypt_zoned_limits(struct queue_limits *limits, unsigned int max);
 int xcrypt_report_zones(struct dm_target *ti, struct dm_report_zones_args *args,
 			unsigned int nr_zones);
 #else
@@ -431,7 +508,7 @@ static inline void xcrypt_zoned_ctr(struct dm_target *ti)
 {
 }
 
-static inline void xcrypt_zoned_limits(struct queue_limits *limits)
+static inline void xcrypt_zoned_limits(struct queue_limits *limits, unsigned int max)
 {
 }
 

@@ -122,6 +122,13 @@ static int iv_benbi_generate(struct xcrypt_iv *iv, u8 *out, u64 ivs)
 	return 0;
 }
 
+/* random; who reads the sector finds the IV beside it. */
+static int iv_random_generate(struct xcrypt_iv *iv, u8 *out, u64 ivs)
+{
+	get_random_bytes(out, iv->size);
+	return 0;
+}
+
 /*
  * MD5, its block function alone: lmk wants the chaining state after whole
  * blocks, without padding and length, and in any context.
@@ -580,6 +587,7 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.generate = iv_benbi_generate,
 	}, {
 		.name = "eboiv",
+		.no_aead = true,
 		.needs_cipher = true,
 		.ctr = iv_eboiv_ctr,
 		.init = iv_eboiv_init,
@@ -587,6 +595,7 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.generate = iv_eboiv_generate,
 	}, {
 		.name = "elephant",
+		.no_aead = true,
 		.needs_cipher = true,
 		.ctr = iv_elephant_ctr,
 		.init = iv_elephant_init,
@@ -599,6 +608,7 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.generate = iv_plain64_generate,
 	}, {
 		.name = "lmk",
+		.no_aead = true,
 		.ctr = iv_lmk_ctr,
 		.init = iv_lmk_init,
 		.wipe = iv_wipe_seed,
@@ -616,7 +626,12 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.name = "plain64be",
 		.generate = iv_plain64be_generate,
 	}, {
+		.name = "random",
+		.stored = true,
+		.generate = iv_random_generate,
+	}, {
 		.name = "tcw",
+		.no_aead = true,
 		.ctr = iv_tcw_ctr,
 		.init = iv_tcw_init,
 		.wipe = iv_wipe_seed,
@@ -649,6 +664,8 @@ int xcrypt_iv_ctr(struct xcrypt_iv *iv, char **error)
 		return 0;
 	if (iv->size < IV_MIN_SIZE)
 		return iv_refuse(iv, error, "IV is under 8 bytes");
+	if (iv->aead && iv->ops->no_aead)
+		return iv_refuse(iv, error, "IV mode is not for AEAD ciphers");
 	return iv->ops->ctr ? iv->ops->ctr(iv, error) : 0;
 }
 

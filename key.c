@@ -28,6 +28,9 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/rtnetlink.h>
+#include <crypto/authenc.h>
+#include <crypto/hash.h>
 #include <keys/encrypted-type.h>
 #include <keys/trusted-type.h>
 #include <keys/user-type.h>
@@ -153,15 +156,23 @@ int xcrypt_key_parse_size(const char *text)
 
 /**
  * xcrypt_key_alloc() - memory for the key
- * @cc: key_size is set
+ * @cc: key_size and mac_key_size are set
  *
  * Context: process, sleeps.
  * Return: 0 or -ENOMEM; xcrypt_key_free() undoes it in both cases.
  */
 int xcrypt_key_alloc(struct crypt_config *cc)
 {
-	cc->key = kvzalloc(max(cc->key_size, 1U), GFP_KERNEL | __GFP_NOWARN);
-	return cc->key ? 0 : -ENOMEM;
+	const gfp_t gfp = GFP_KERNEL | __GFP_NOWARN;
+
+	cc->key = kvzalloc(max(cc->key_size, 1U), gfp);
+	if (!cc->key)
+		return -ENOMEM;
+	if (!cc->mac_key_size)
+		return 0;
+	cc->authenc_key_size = RTA_SPACE(sizeof(struct crypto_authenc_key_param)) + cc->key_size;
+	cc->authenc_key = kvzalloc(cc->authenc_key_size, gfp);
+	return cc->authenc_key ? 0 : -ENOMEM;
 }
 
 /**
@@ -175,6 +186,8 @@ void xcrypt_key_free(struct crypt_config *cc)
 	/* Whoever is done with a key zeroes it; this is the second net. */
 	kvfree_sensitive(cc->key, cc->key_size);
 	cc->key = NULL;
+	kvfree_sensitive(cc->authenc_key, cc->authenc_key_size);
+	cc->authenc_key = NULL;
 	kfree_sensitive(cc->key_string);
 	cc->key_string = NULL;
 }
@@ -190,6 +203,33 @@ static unsigned int subkey_size(const struct crypt_config *cc)
 	return (cc->key_size - cc->iv.key_extra) / cc->tfms_count;
 }
 
+/*
+ * The table has the cipher's key ahead of the MAC's; authenc takes one blob: an
+ * rtattr that says how long the cipher's key is, the MAC's key, the cipher's.
+ */
+static int set_authenc(struct crypt_config *cc)
+{
+	unsigned int cipher_size = cc->key_size - cc->mac_key_size;
+	struct crypto_authenc_key_param *param;
+	struct rtattr *rta = (struct rtattr *)cc->authenc_key;
+	u8 *keys = cc->authenc_key + RTA_SPACE(sizeof(*param));
+	int r;
+
+	if (cc->key_size < cc->mac_key_size) {
+		DMERR("a key of %u bytes, the MAC alone takes %u", cc->key_size, cc->mac_key_size);
+		return -EINVAL;
+	}
+	rta->rta_type = CRYPTO_AUTHENC_KEYA_PARAM;
+	rta->rta_len = RTA_LENGTH(sizeof(*param));
+	param = RTA_DATA(rta);
+	param->enckeylen = cpu_to_be32(cipher_size);
+	memcpy(keys, cc->key + cipher_size, cc->mac_key_size);
+	memcpy(keys + cc->mac_key_size, cc->key, cipher_size);
+	r = crypto_aead_setkey(cc->aead, cc->authenc_key, cc->authenc_key_size);
+	memzero_explicit(cc->authenc_key, cc->authenc_key_size);
+	return r;
+}
+
 /* Each transform gets its part of cc->key.  Returns the first error. */
 static int set_ciphers(struct crypt_config *cc)
 {
@@ -197,6 +237,10 @@ static int set_ciphers(struct crypt_config *cc)
 	unsigned int i;
 	int r = 0;
 
+	if (cc->authenc_key)
+		return set_authenc(cc);
+	if (cc->aead)
+		return crypto_aead_setkey(cc->aead, cc->key, size);
 	for (i = 0; i < cc->tfms_count && !r; i++)
 		r = crypto_skcipher_setkey(cc->tfms[i], cc->key + i * size, size);
 	return r;
@@ -344,17 +388,27 @@ static int load_key(struct crypt_config *cc, const char *text)
 	return text[0] == ':' ? load_keyring(cc, text) : load_hex(cc, text);
 }
 
+/* An AEAD does not tell which sizes it takes. */
+static void explain_key(struct crypt_config *cc, int error)
+{
+	if (cc->aead)
+		DMERR("%s refuses the key: %d (%u bytes, %u of them are the MAC's)",
+		      cc->cipher_api, error, cc->key_size, cc->mac_key_size);
+	else
+		DMERR("%s refuses the key: %d (%u bytes of a key of %u; it takes %u to %u)",
+		      cc->cipher_api, error, subkey_size(cc), cc->key_size,
+		      crypto_skcipher_min_keysize(cc->tfms[0]),
+		      crypto_skcipher_max_keysize(cc->tfms[0]));
+}
+
 /* Give the key in cc->key to whoever encrypts with it. */
 static int install_key(struct crypt_config *cc, char **error)
 {
-	struct crypto_skcipher *tfm = cc->tfms[0];
 	int r;
 
 	r = set_ciphers(cc);
 	if (r) {
-		DMERR("%s refuses the key: %d (%u bytes of a key of %u; it takes %u to %u)",
-		      cc->cipher_api, r, subkey_size(cc), cc->key_size,
-		      crypto_skcipher_min_keysize(tfm), crypto_skcipher_max_keysize(tfm));
+		explain_key(cc, r);
 		return r;
 	}
 	r = xcrypt_iv_init(&cc->iv, cc->key);
@@ -449,8 +503,78 @@ int xcrypt_key_wipe(struct crypt_config *cc)
 }
 
 /**
+ * xcrypt_tfm() - the cipher, for what all kinds of them have
+ * @cc: after xcrypt_tfms_alloc()
+ *
+ * Context: any.
+ * Return: the AEAD, or the transform of the first key
+ */
+struct crypto_tfm *xcrypt_tfm(struct crypt_config *cc)
+{
+	return cc->aead ? crypto_aead_tfm(cc->aead) : crypto_skcipher_tfm(cc->tfms[0]);
+}
+
+/* Bytes of the MAC's key unless the table says another: as many as its digest. */
+static int digest_size(const char *mac)
+{
+	struct crypto_ahash *tfm = crypto_alloc_ahash(mac, 0, CRYPTO_ALG_ALLOCATES_MEMORY);
+	int size;
+
+	if (IS_ERR(tfm)) {
+		DMERR("cannot allocate MAC %s: %ld", mac, PTR_ERR(tfm));
+		return PTR_ERR(tfm);
+	}
+	size = crypto_ahash_digestsize(tfm);
+	crypto_free_ahash(tfm);
+	return size;
+}
+
+/**
+ * xcrypt_mac_ctr() - how much of the key is the MAC's
+ * @cc: with its AEAD; sets mac_key_size, to 0 if the AEAD has one key
+ * @cipher: the crypto API's name without an essiv() around it
+ *
+ * Context: process, sleeps; memalloc_noio is on.
+ * Return: 0 or -errno, with a line in the log.
+ */
+int xcrypt_mac_ctr(struct crypt_config *cc, const char *cipher)
+{
+	static const char authenc[] = "authenc(";
+	const char *mac = cipher + strlen(authenc);
+	char *name;
+	int size;
+
+	if (!strstarts(cipher, authenc))
+		return 0;
+	name = kstrndup(mac, strcspn(mac, ","), GFP_KERNEL);
+	if (!name)
+		return -ENOMEM;
+	size = digest_size(name);
+	kfree(name);
+	if (size < 0)
+		return size;
+	cc->mac_key_size = cc->integrity.key_option ?: size;
+	return 0;
+}
+
+static int aead_alloc(struct crypt_config *cc)
+{
+	struct crypto_aead *aead;
+
+	aead = crypto_alloc_aead(cc->cipher_api, 0, CRYPTO_ALG_ALLOCATES_MEMORY);
+	if (IS_ERR(aead)) {
+		DMERR("cannot allocate AEAD cipher %s: %ld", cc->cipher_api, PTR_ERR(aead));
+		return PTR_ERR(aead);
+	}
+	cc->aead = aead;
+	DMDEBUG_LIMIT("%s using implementation \"%s\"", cc->cipher_api,
+		      crypto_tfm_alg_driver_name(xcrypt_tfm(cc)));
+	return 0;
+}
+
+/**
  * xcrypt_tfms_alloc() - allocate the cipher, once for each key
- * @cc: cipher_api and tfms_count are set
+ * @cc: cipher_api, tfms_count and integrity.aead are set
  *
  * A cipher that allocates memory for each request could wait for the very
  * write that it is to encrypt; the mask keeps such ones away.
@@ -463,6 +587,9 @@ int xcrypt_tfms_alloc(struct crypt_config *cc)
 {
 	struct crypto_skcipher *tfm;
 	unsigned int i;
+
+	if (cc->integrity.aead)
+		return aead_alloc(cc);
 
 	cc->tfms = kvcalloc(cc->tfms_count, sizeof(*cc->tfms), GFP_KERNEL | __GFP_NOWARN);
 	if (!cc->tfms)
@@ -493,6 +620,8 @@ void xcrypt_tfms_free(struct crypt_config *cc)
 {
 	unsigned int i;
 
+	crypto_free_aead(cc->aead);
+	cc->aead = NULL;
 	for (i = 0; cc->tfms && i < cc->tfms_count; i++)
 		crypto_free_skcipher(cc->tfms[i]);
 	kvfree(cc->tfms);

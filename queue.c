@@ -123,14 +123,15 @@ static void lane_init(struct xcrypt_queue *queue, int cpu)
  * xcrypt_queue_init() - make a queue
  * @queue: zeroed memory
  * @name: of its workers, as seen in ps; up to 23 bytes count
+ * @wq_flags: WQ_*, of a per-CPU workqueue
  * @steal: idle CPUs may take over waiting ios
  * @run: called for each io from process context; it owns the io and may sleep
  *
  * Context: process, sleeps.
  * Return: 0 or -ENOMEM; xcrypt_queue_exit() undoes it in both cases.
  */
-int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, bool steal,
-		      void (*run)(struct dm_crypt_io *io))
+int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int wq_flags,
+		      bool steal, void (*run)(struct dm_crypt_io *io))
 {
 	int cpu;
 
@@ -145,7 +146,7 @@ int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, bool steal,
 		lane_init(queue, cpu);
 
 	/* cpu-intensive: encryption must not hold up other work of the CPU */
-	queue->wq = alloc_workqueue("%s", WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE | WQ_PERCPU, 1, name);
+	queue->wq = alloc_workqueue("%s", wq_flags | WQ_CPU_INTENSIVE, 1, name);
 	return queue->wq ? 0 : -ENOMEM;
 }
 

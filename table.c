@@ -16,6 +16,7 @@
 #include <linux/ctype.h>
 #include <linux/delay.h>
 #include <linux/log2.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -33,9 +34,6 @@ enum { ARG_CIPHER, ARG_KEY, ARG_IV_OFFSET, ARG_DEVICE, ARG_START, ARG_OPTIONS };
 /* loop-AES: as many keys if the cipher text cannot say it (capi:...-lmk). */
 #define XCRYPT_LMK_KEYS		64
 
-/* Name of this target in audit records, whatever name it is registered by. */
-#define XCRYPT_AUDIT_NAME	"crypt"
-
 /* The options that are one word, in the order of the TABLE status. */
 static const struct xcrypt_word {
 	const char *word;
@@ -43,16 +41,15 @@ static const struct xcrypt_word {
 } option_words[] = {
 	{ "allow_discards", XCRYPT_ALLOW_DISCARDS },
 	{ "same_cpu_crypt", XCRYPT_SAME_CPU },
+	{ "high_priority", XCRYPT_HIGH_PRIORITY },
 	{ "submit_from_crypt_cpus", XCRYPT_SUBMIT_FROM_CRYPT },
 	{ "no_read_workqueue", XCRYPT_NO_READ_WORKQUEUE },
 	{ "no_write_workqueue", XCRYPT_NO_WRITE_WORKQUEUE },
 	{ "iv_large_sectors", XCRYPT_IV_LARGE_SECTORS },
 };
 
-/* Options of later target versions: known, and refused by name. */
-static const char * const option_refused[] = {
-	"high_priority", "integrity:", "integrity_key_size:",
-};
+/* Bytes; the most that integrity:N:type may ask for. */
+#define XCRYPT_MAX_TAG		480U
 
 /* What the cipher field says; all strings lie in one copy of it. */
 struct cipher_spec {
@@ -105,9 +102,61 @@ static int parse_sector_size(struct dm_target *ti, const char *value)
 	return 0;
 }
 
+static int parse_integrity(struct dm_target *ti, const char *value)
+{
+	struct crypt_config *cc = ti->private;
+	struct xcrypt_integrity *in = &cc->integrity;
+	size_t digits = strcspn(value, ":");
+	const char *type = value + digits + 1;
+	char number[8] = {};
+	u64 size;
+
+	if (value[digits] && digits < sizeof(number))
+		memcpy(number, value, digits);
+	if (parse_u64(number, &size) || !size || size > XCRYPT_MAX_TAG) {
+		CTR_ERR(ti, "integrity:%s is not integrity:<bytes>:<none|aead> with 1 to %u bytes",
+			value, XCRYPT_MAX_TAG);
+		return refuse(ti, "Invalid integrity arguments", -EINVAL);
+	}
+	if (strcasecmp(type, "aead") && strcasecmp(type, "none")) {
+		CTR_ERR(ti, "integrity type %s is neither none nor aead", type);
+		return refuse(ti, "Unknown integrity profile", -EINVAL);
+	}
+	/* of two the last one counts, whole */
+	kfree(in->type);
+	in->type = kstrdup(type, GFP_KERNEL);
+	if (!in->type)
+		return refuse(ti, "Cannot allocate the integrity type", -ENOMEM);
+	in->option = size;
+	in->aead = !strcasecmp(type, "aead");
+	return 0;
+}
+
+static int parse_integrity_key_size(struct dm_target *ti, const char *value)
+{
+	struct crypt_config *cc = ti->private;
+	u64 size;
+
+	if (parse_u64(value, &size) || !size || size > U32_MAX) {
+		CTR_ERR(ti, "integrity_key_size:%s is not a number of bytes from 1 on", value);
+		return refuse(ti, "Invalid integrity_key_size argument", -EINVAL);
+	}
+	cc->integrity.key_option = size;
+	return 0;
+}
+
+/* The options that have a value behind their colon. */
+static const struct xcrypt_valued {
+	const char *prefix;
+	int (*parse)(struct dm_target *ti, const char *value);
+} option_values[] = {
+	{ "sector_size:", parse_sector_size },
+	{ "integrity:", parse_integrity },
+	{ "integrity_key_size:", parse_integrity_key_size },
+};
+
 static int parse_option(struct dm_target *ti, const char *option)
 {
-	static const char sector_size[] = "sector_size:";
 	struct crypt_config *cc = ti->private;
 	unsigned int i;
 
@@ -117,17 +166,11 @@ static int parse_option(struct dm_target *ti, const char *option)
 			return 0;
 		}
 	}
-	if (strstarts(option, sector_size))
-		return parse_sector_size(ti, option + strlen(sector_size));
+	for (i = 0; i < ARRAY_SIZE(option_values); i++) {
+		const char *prefix = option_values[i].prefix;
 
-	for (i = 0; i < ARRAY_SIZE(option_refused); i++) {
-		if (!strncasecmp(option, option_refused[i], strlen(option_refused[i]))) {
-			CTR_ERR(ti, "option %s is not supported by target version %u.%u.%u",
-				option, ti->type->version[0], ti->type->version[1],
-				ti->type->version[2]);
-			return refuse(ti, "Option is not supported by this target version",
-				      -EINVAL);
-		}
+		if (strstarts(option, prefix))
+			return option_values[i].parse(ti, option + strlen(prefix));
 	}
 	CTR_ERR(ti, "unknown option %s", option);
 	return refuse(ti, "Invalid feature arguments", -EINVAL);
@@ -180,9 +223,15 @@ static int parse_key_count(struct dm_target *ti, const char *text, unsigned int 
  */
 static int parse_legacy(struct dm_target *ti, char *text, struct cipher_spec *spec)
 {
+	struct crypt_config *cc = ti->private;
 	char *cipher, *mode;
 	int r;
 
+	if (cc->integrity.aead) {
+		CTR_ERR(ti, "cipher %s: integrity:%u:%s needs capi: and a crypto API name",
+			text, cc->integrity.option, cc->integrity.type);
+		return refuse(ti, "Bad cipher specification", -EINVAL);
+	}
 	if (strchr(text, '(')) {
 		CTR_ERR(ti, "cipher %s: names of the crypto API need capi: in front", text);
 		return refuse(ti, "Bad cipher specification", -EINVAL);
@@ -268,6 +317,25 @@ static int name_cipher(struct dm_target *ti, const struct cipher_spec *spec)
 	return 0;
 }
 
+/* How the key of an AEAD is laid out: authenc() has a second one for the MAC. */
+static int make_mac(struct dm_target *ti, const char *cipher)
+{
+	struct crypt_config *cc = ti->private;
+	int r;
+
+	if (!cc->aead)
+		return 0;
+	r = xcrypt_mac_ctr(cc, cipher);
+	if (r)
+		return refuse(ti, "Invalid AEAD cipher spec", r);
+	if (cc->integrity.key_option && !cc->mac_key_size) {
+		CTR_ERR(ti, "integrity_key_size:%u is for authenc(), %s has no MAC key",
+			cc->integrity.key_option, cipher);
+		return refuse(ti, "integrity_key_size needs an authenc cipher", -EINVAL);
+	}
+	return 0;
+}
+
 static int make_cipher(struct dm_target *ti, const struct cipher_spec *spec)
 {
 	struct crypt_config *cc = ti->private;
@@ -278,18 +346,20 @@ static int make_cipher(struct dm_target *ti, const struct cipher_spec *spec)
 		return r;
 	cc->tfms_count = spec->keys;
 	r = xcrypt_tfms_alloc(cc);
-	return r ? refuse(ti, "Error allocating crypto tfm", r) : 0;
+	return r ? refuse(ti, "Error allocating crypto tfm", r) : make_mac(ti, spec->cipher);
 }
 
 /* The geometry that the IV generator is made for, and which one it is. */
 static int find_iv(struct dm_target *ti, const struct cipher_spec *spec)
 {
 	struct crypt_config *cc = ti->private;
-	unsigned int size = crypto_skcipher_ivsize(cc->tfms[0]);
+	unsigned int size = cc->aead ? crypto_aead_ivsize(cc->aead) :
+				       crypto_skcipher_ivsize(cc->tfms[0]);
 
 	/* every generator writes 8 bytes, the cipher may look at fewer */
 	cc->iv.size = size ? max_t(unsigned int, size, sizeof(u64)) : 0;
-	cc->iv.block_size = crypto_skcipher_blocksize(cc->tfms[0]);
+	cc->iv.block_size = crypto_tfm_alg_blocksize(xcrypt_tfm(cc));
+	cc->iv.aead = cc->aead;
 	cc->iv.sector_size = cc->sector_size;
 	cc->iv.key_size = cc->key_size;
 	cc->iv.key_count = spec->keys;
@@ -300,12 +370,6 @@ static int find_iv(struct dm_target *ti, const struct cipher_spec *spec)
 		DMWARN("cipher %s takes no IV, IV mode %s is ignored",
 		       cc->cipher_api, spec->ivmode);
 		return 0;
-	}
-	if (!strcmp(spec->ivmode, "random")) {
-		CTR_ERR(ti, "IV mode random is not supported by target version %u.%u.%u",
-			ti->type->version[0], ti->type->version[1], ti->type->version[2]);
-		return refuse(ti, "IV mode random is not supported by this target version",
-			      -EINVAL);
 	}
 	cc->iv.ops = xcrypt_iv_find(spec->ivmode);
 	if (!cc->iv.ops) {
@@ -438,21 +502,29 @@ static int ctr_device(struct dm_target *ti, unsigned int argc, char **argv)
 	return 0;
 }
 
+static int ctr_integrity(struct dm_target *ti, unsigned int argc, char **argv)
+{
+	return xcrypt_integrity_ctr(ti);
+}
+
 static int queues_init(struct dm_target *ti)
 {
 	const char *device = dm_table_device_name(ti->table);
 	struct crypt_config *cc = ti->private;
 	bool steal = !test_bit(XCRYPT_SAME_CPU, &cc->flags);
+	unsigned int flags = WQ_MEM_RECLAIM | WQ_PERCPU;
 	char name[32];
 	int r;
 
-	cc->io_queue = alloc_workqueue("kcryptd_io/%s", WQ_MEM_RECLAIM | WQ_PERCPU, 1, device);
+	if (test_bit(XCRYPT_HIGH_PRIORITY, &cc->flags))
+		flags |= WQ_HIGHPRI;
+	cc->io_queue = alloc_workqueue("kcryptd_io/%s", flags, 1, device);
 	if (!cc->io_queue)
 		return -ENOMEM;
 
 	snprintf(name, sizeof(name), "kcryptd/%s", device);
-	r = xcrypt_queue_init(&cc->read_queue, name, steal, xcrypt_read_run);
-	return r ? r : xcrypt_queue_init(&cc->write_queue, name, steal, xcrypt_write_run);
+	r = xcrypt_queue_init(&cc->read_queue, name, flags, steal, xcrypt_read_run);
+	return r ? r : xcrypt_queue_init(&cc->write_queue, name, flags, steal, xcrypt_write_run);
 }
 
 /* Undoes queues_init(), done, failed half way, or never called. */
@@ -493,7 +565,11 @@ static int ctr_order(struct dm_target *ti, unsigned int argc, char **argv)
 
 	cc->order.mode = order_mode(cc);
 	r = xcrypt_order_start(cc, dm_table_device_name(ti->table));
-	return r ? refuse(ti, "Couldn't spawn write thread", r) : 0;
+	if (r)
+		return refuse(ti, "Couldn't spawn write thread", r);
+	if (test_bit(XCRYPT_HIGH_PRIORITY, &cc->flags))
+		set_user_nice(cc->order.thread, MIN_NICE);
+	return 0;
 }
 
 static int ctr_finish(struct dm_target *ti, unsigned int argc, char **argv)
@@ -517,6 +593,7 @@ static int (* const ctr_stages[])(struct dm_target *ti, unsigned int argc, char 
 	ctr_pools,
 	ctr_iv_offset,
 	ctr_device,
+	ctr_integrity,
 	ctr_queues,
 	ctr_order,
 	ctr_finish,
@@ -615,6 +692,7 @@ void xcrypt_dtr(struct dm_target *ti)
 	if (cc->dev)
 		dm_put_device(ti, cc->dev);
 	xcrypt_buffer_exit(cc);
+	xcrypt_integrity_dtr(cc);
 	mempool_exit(&cc->bounce_pool);
 	mempool_exit(&cc->req_pool);
 	xcrypt_iv_cipher_free(&cc->iv);
@@ -635,8 +713,7 @@ void xcrypt_dtr(struct dm_target *ti)
 /* Whatever is not for the table line: modes, counters, the cipher's driver. */
 static unsigned int status_info(struct crypt_config *cc, char *result, unsigned int maxlen)
 {
-	struct crypto_skcipher *tfm = cc->tfms[0];
-	u32 flags = crypto_skcipher_tfm(tfm)->__crt_alg->cra_flags;
+	struct crypto_tfm *tfm = xcrypt_tfm(cc);
 	struct xcrypt_order *order = &cc->order;
 	u64 batches, writes;
 	unsigned int sz = 0;
@@ -646,12 +723,17 @@ static unsigned int status_info(struct crypt_config *cc, char *result, unsigned 
 	writes = order->count.writes;
 	spin_unlock_irq(&order->lock);
 
-	DMEMIT("driver=%s async=%d", crypto_skcipher_driver_name(tfm),
-	       !!(flags & CRYPTO_ALG_ASYNC));
+	DMEMIT("driver=%s async=%d", crypto_tfm_alg_driver_name(tfm),
+	       !!(tfm->__crt_alg->cra_flags & CRYPTO_ALG_ASYNC));
 	DMEMIT(" key=%s", test_bit(XCRYPT_KEY_VALID, &cc->flags) ? "valid" : "wiped");
 	DMEMIT(" write_order=%s batches=%llu writes=%llu",
 	       xcrypt_order_name(order->mode), batches, writes);
 	DMEMIT(" pages=%lld", percpu_counter_sum(&cc->n_pages));
+	if (cc->integrity.stride)
+		DMEMIT(" tag_bytes=%u iv_bytes=%u metadata_bytes=%u rechecks=%lld tag_errors=%lld",
+		       cc->integrity.tag_size, cc->integrity.iv_size, cc->integrity.stride,
+		       atomic64_read(&cc->integrity.rechecks),
+		       atomic64_read(&cc->integrity.tag_errors));
 	return sz;
 }
 
@@ -671,11 +753,30 @@ static unsigned int status_key(struct crypt_config *cc, char *result, unsigned i
 	return sz;
 }
 
+static bool large_sectors(struct crypt_config *cc)
+{
+	return cc->sector_size != 1 << SECTOR_SHIFT;
+}
+
+/* The options with a value that stand ahead of the word iv_large_sectors. */
+static unsigned int status_values(struct crypt_config *cc, char *result, unsigned int maxlen)
+{
+	struct xcrypt_integrity *in = &cc->integrity;
+	unsigned int sz = 0;
+
+	if (in->type)
+		DMEMIT(" integrity:%u:%s", in->option, in->type);
+	if (large_sectors(cc))
+		DMEMIT(" sector_size:%u", cc->sector_size);
+	return sz;
+}
+
 /* Count and words, nothing if there is none; the order is in-tree's. */
 static unsigned int status_options(struct crypt_config *cc, char *result, unsigned int maxlen)
 {
-	bool large = cc->sector_size != 1 << SECTOR_SHIFT;
-	unsigned int count = large, sz = 0, i;
+	unsigned int key_option = cc->integrity.key_option;
+	unsigned int count = !!cc->integrity.type + large_sectors(cc) + !!key_option;
+	unsigned int sz = 0, i;
 
 	for (i = 0; i < ARRAY_SIZE(option_words); i++)
 		count += test_bit(option_words[i].flag, &cc->flags);
@@ -684,11 +785,13 @@ static unsigned int status_options(struct crypt_config *cc, char *result, unsign
 
 	DMEMIT(" %u", count);
 	for (i = 0; i < ARRAY_SIZE(option_words); i++) {
-		if (large && option_words[i].flag == XCRYPT_IV_LARGE_SECTORS)
-			DMEMIT(" sector_size:%u", cc->sector_size);
+		if (option_words[i].flag == XCRYPT_IV_LARGE_SECTORS)
+			sz += status_values(cc, result + sz, maxlen - sz);
 		if (test_bit(option_words[i].flag, &cc->flags))
 			DMEMIT(" %s", option_words[i].word);
 	}
+	if (key_option)
+		DMEMIT(" integrity_key_size:%u", key_option);
 	return sz;
 }
 
@@ -715,13 +818,16 @@ static void status_ima(struct dm_target *ti, char *result, unsigned int maxlen)
 	for (i = 0; i < ARRAY_SIZE(option_words); i++)
 		DMEMIT(",%s=%c", option_words[i].word,
 		       test_bit(option_words[i].flag, &cc->flags) ? 'y' : 'n');
-	if (cc->sector_size != 1 << SECTOR_SHIFT)
+	if (cc->integrity.type)
+		DMEMIT(",integrity_tag_size=%u,cipher_auth=%s", cc->integrity.option,
+		       cc->integrity.type);
+	if (large_sectors(cc))
 		DMEMIT(",sector_size=%u", cc->sector_size);
 	DMEMIT(",cipher_string=%s", cc->cipher_string);
 	DMEMIT(",key_size=%u", cc->key_size);
 	DMEMIT(",key_parts=%u", cc->iv.key_parts);
 	DMEMIT(",key_extra_size=%u", cc->iv.key_extra);
-	DMEMIT(",key_mac_size=0;");
+	DMEMIT(",key_mac_size=%u;", cc->aead ? cc->mac_key_size : cc->integrity.key_option);
 }
 
 /**
@@ -879,12 +985,13 @@ void xcrypt_resume(struct dm_target *ti)
 void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	struct crypt_config *cc = ti->private;
+	unsigned int most = xcrypt_max_clone_size(cc);
 
 	limits->logical_block_size = max(limits->logical_block_size, cc->sector_size);
 	limits->physical_block_size = max(limits->physical_block_size, cc->sector_size);
 	limits->io_min = max(limits->io_min, cc->sector_size);
 	limits->dma_alignment = limits->logical_block_size - 1;
-	xcrypt_limit_atomic(limits, XCRYPT_MAX_CLONE_SIZE);
+	xcrypt_limit_atomic(limits, most);
 	if (test_bit(XCRYPT_ZONED, &cc->flags))
-		xcrypt_zoned_limits(limits);
+		xcrypt_zoned_limits(limits, most);
 }

@@ -54,12 +54,13 @@ void xcrypt_zoned_ctr(struct dm_target *ti)
 /**
  * xcrypt_zoned_limits() - a write of a zone fits one clone
  * @limits: of the device below, to be narrowed
+ * @max: bytes that fit a clone
  *
  * Context: any.
  */
-void xcrypt_zoned_limits(struct queue_limits *limits)
+void xcrypt_zoned_limits(struct queue_limits *limits, unsigned int max)
 {
-	const unsigned int most = XCRYPT_MAX_CLONE_SIZE >> SECTOR_SHIFT;
+	const unsigned int most = max >> SECTOR_SHIFT;
 
 	limits->max_hw_sectors = min(limits->max_hw_sectors, most);
 	limits->max_sectors = min(limits->max_sectors, most);

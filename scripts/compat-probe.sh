@@ -49,6 +49,26 @@ probe compile "$@" <<'END'
 #include <linux/hex.h>
 END
 
+# Integrity metadata: of a bio, and how a device describes it.
+fact=BIOSET_INTEGRITY
+probe compile "$@" <<'END'
+#include <linux/blk-integrity.h>
+int xcrypt_probe(struct bio_set *bs);
+int xcrypt_probe(struct bio_set *bs) { return bioset_integrity_create(bs, 1); }
+END
+fact=INTEGRITY_CSUM_TYPE
+probe compile "$@" <<'END'
+#include <linux/blkdev.h>
+int xcrypt_probe(struct blk_integrity *bi);
+int xcrypt_probe(struct blk_integrity *bi) { return bi->csum_type == BLK_INTEGRITY_CSUM_NONE; }
+END
+fact=INTEGRITY_METADATA_SIZE
+probe compile "$@" <<'END'
+#include <linux/blkdev.h>
+int xcrypt_probe(struct blk_integrity *bi);
+int xcrypt_probe(struct blk_integrity *bi) { return bi->metadata_size; }
+END
+
 # The library's AES keys that only encrypt.
 fact=AES_ENCKEY
 probe compile "$@" <<'END'

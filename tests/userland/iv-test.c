@@ -485,11 +485,11 @@ static void test_find(void)
 {
 	static const char * const names[] = {
 		"benbi", "eboiv", "elephant", "essiv", "lmk", "null", "plain", "plain64",
-		"plain64be", "tcw",
+		"plain64be", "random", "tcw",
 	};
 	static const char * const unknown[] = {
 		"", "plai", "plain6", "plain64 ", " plain", "Plain64", "PLAIN", "plain64le",
-		"random", "benbi\n", "lmk3", "tcw16", "essiv:sha256",
+		"Random", "benbi\n", "lmk3", "tcw16", "essiv:sha256",
 	};
 	unsigned int i;
 
@@ -497,14 +497,57 @@ static void test_find(void)
 		const struct xcrypt_iv_ops *ops = xcrypt_iv_find(names[i]);
 
 		expect(ops && !strcmp(ops->name, names[i]), "%s", names[i]);
-		if (ops)
-			expect(ops->needs_cipher == (*names[i] == 'e' && names[i][1] != 's'),
-			       "%s", names[i]);
+		if (!ops)
+			continue;
+		expect(ops->stored == !strcmp(names[i], "random"), "%s", names[i]);
+		expect(ops->no_aead == !!strstr("eboiv elephant lmk tcw", names[i]), "%s",
+		       names[i]);
+		expect(ops->needs_cipher == (*names[i] == 'e' && names[i][1] != 's'),
+		       "%s", names[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(unknown); i++)
 		expect(!xcrypt_iv_find(unknown[i]), "%s", unknown[i]);
 	checked("iv: %zu names are found, %zu others are not", ARRAY_SIZE(names),
 		ARRAY_SIZE(unknown));
+}
+
+/* What no AEAD can have is refused for one; what it can have is not. */
+static void test_aead(void)
+{
+	static const char * const names[] = { "eboiv", "elephant", "lmk", "tcw", "plain64", "random" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		struct xcrypt_iv iv = {
+			.ops = xcrypt_iv_find(names[i]), .size = 16, .block_size = 16,
+			.sector_size = 512, .key_size = 64, .key_count = 1, .aead = true,
+		};
+		char *error = NULL;
+		int r = xcrypt_iv_ctr(&iv, &error);
+
+		expect(r == (i < 4 ? -EINVAL : 0), "%s: %d", names[i], r);
+		expect(!r || strstr(error, "AEAD"), "%s: %s", names[i], error);
+		xcrypt_iv_dtr(&iv);
+	}
+	checked("iv: no AEAD with IV modes that change the sector's bytes");
+}
+
+/* Two IVs of mode random differ, and the whole of the buffer is filled. */
+static void test_random_iv(void)
+{
+	struct xcrypt_iv iv = { .ops = xcrypt_iv_find("random"), .size = 32 };
+	u8 one[32] = {}, two[32] = {}, seen[32] = {};
+	unsigned int i, n;
+
+	for (n = 0; n < 64; n++) {
+		expect(!iv.ops->generate(&iv, one, 7), "random");
+		for (i = 0; i < sizeof(seen); i++)
+			seen[i] |= one[i];
+	}
+	expect(!iv.ops->generate(&iv, two, 7) && memcmp(one, two, sizeof(one)), "the same twice");
+	for (i = 0; i < sizeof(seen); i++)
+		expect(seen[i], "byte %u is never set", i);
+	checked("iv: random IVs differ and are whole");
 }
 
 /* No generator at all, as for ecb. */
@@ -538,6 +581,8 @@ int main(void)
 	test_no_memory();
 	test_cipher_errors();
 	test_find();
+	test_aead();
+	test_random_iv();
 	test_no_ops();
 	return test_failed ? 1 : 0;
 }

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <linux/types.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -125,6 +126,7 @@ struct dm_target;
 struct queue_limits;
 struct target_type;
 struct bvec_iter { sector_t bi_sector; };
+struct xcrypt_bip { int x; };
 struct bio_set { int x; };
 struct completion { int x; };
 struct mutex { int x; };
