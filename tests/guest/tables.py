@@ -73,7 +73,9 @@ ARGS = "Not enough arguments"
 SIZE_TEXT = "Cannot parse key size"
 COUNT = "Invalid number of feature args"
 FEATURE = "Invalid feature arguments"
-VERSION = "Option is not supported by this target version"
+# with atomic writes, that is from 7.x on, 1.29.0
+VERSION = "1.29.0" if os.environ["VM_KERNEL"] == "7.3" else "1.28.0"
+INTEGRITY = "Invalid integrity arguments"
 SECTOR = "Invalid feature value for sector_size"
 KEYS = "Bad cipher key count specification"
 TFM = "Error allocating crypto tfm"
@@ -138,16 +140,40 @@ BAD = [
         "4097 sectors of 512 bytes .* of 4096", size=4097),
     # facts 9 #1: crashes
     Bad("integrity without type", line(options="1 integrity:16"), EINVAL,
-        VERSION, "option integrity:16 .* version 1.24.0", intree=CRASHES),
-    Bad("integrity", line("capi:gcm(aes)-plain64", HEX[32],
-                          options="1 integrity:28:aead"), EINVAL, VERSION,
-        "option integrity:28:aead", intree=EINVAL),
-    Bad("integrity:0", line(options="1 integrity:0:none"), EINVAL, VERSION,
-        "option integrity:0:none"),
-    Bad("integrity_key_size", line(options="1 integrity_key_size:16"), EINVAL,
-        VERSION, "option integrity_key_size:16 .* version 1.24.0"),
-    Bad("high_priority", line(options="1 high_priority"), EINVAL, VERSION,
-        "option high_priority"),
+        INTEGRITY, "integrity:16 is not integrity:<bytes>:<none.aead> with 1 to 480",
+        intree=CRASHES),
+] + [
+    Bad("integrity:" + value, line(options="1 integrity:" + value), EINVAL,
+        INTEGRITY, "integrity:%s is not integrity:" % value)
+    for value in ("0:none", "481:none", ":none", "x:none", "-1:none",
+                  "4294967312:none", "16777216:aead")
+] + [
+    Bad("integrity:16:hmac", line(options="1 integrity:16:hmac"), EINVAL,
+        "Unknown integrity profile", "integrity type hmac is neither none nor aead"),
+    Bad("integrity:16:", line(options="1 integrity:16:"), EINVAL,
+        "Unknown integrity profile", "integrity type  is neither"),
+    Bad("AEAD with a short name", line(options="1 integrity:16:aead"), EINVAL,
+        "Bad cipher specification", "integrity:16:aead needs capi:"),
+    Bad("AEAD on a disk without metadata",
+        line("capi:gcm(aes)-plain64", HEX[32], options="1 integrity:16:aead"),
+        EINVAL, "Integrity profile not supported.", "keeps no metadata"),
+    Bad("AEAD that is none", line("capi:xts(aes)-plain64", HEX[64],
+                                  options="1 integrity:16:aead"),
+        ENOENT, TFM, r"AEAD cipher xts\(aes\): -2"),
+    # facts 9 #2: crashes
+    Bad("integrity_key_size without authenc",
+        line("capi:gcm(aes)-plain64", HEX[32],
+             options="2 integrity:16:aead integrity_key_size:16"), EINVAL,
+        "integrity_key_size needs an authenc cipher",
+        r"integrity_key_size:16 is for authenc\(\), gcm\(aes\) has no MAC key",
+        intree=CRASHES),
+] + [
+    Bad("integrity_key_size:" + value,
+        line(options="1 integrity_key_size:" + value), EINVAL,
+        "Invalid integrity_key_size argument",
+        "integrity_key_size:%s is not a number" % value)
+    for value in ("0", "x", "", "4294967296", "-1")
+] + [
 
     Bad("no IV mode with xts", line("aes-xts"), EINVAL, "IV mechanism required",
         "mode xts"),
@@ -192,9 +218,8 @@ BAD = [
         "unknown IV mode plain128"),
     Bad("unknown IV mode, capi", line("capi:cbc(aes)-plain128", HEX[32]),
         EINVAL, IVMODE, "unknown IV mode plain128"),
-    Bad("IV mode random", line("aes-xts-random"), EINVAL,
-        "IV mode random is not supported by this target version",
-        "random .* version 1.24.0"),
+    Bad("IV mode random on a disk without metadata", line("aes-xts-random"),
+        EINVAL, "Integrity profile not supported.", "keeps no metadata"),
 
     Bad("no key", line(key="-"), EINVAL, KEY, "0 bytes of a key of 0"),
     Bad("key of one digit", line(key="a"), EINVAL, KEY, "0 bytes"),
@@ -398,13 +423,18 @@ def refusals(rows):
 
 
 # table -> TABLE status: (text, table, what status says, None for the same)
-WORDS = ("allow_discards same_cpu_crypt submit_from_crypt_cpus "
+WORDS = ("allow_discards same_cpu_crypt high_priority submit_from_crypt_cpus "
          "no_read_workqueue no_write_workqueue")
 ROUND = [
     ("plain line", line(), None),
     ("offset and start", line(offset="18446744073709551608", start="24"), None),
-    ("every option", line(offset="8", options="7 %s sector_size:4096 "
-                          "iv_large_sectors" % WORDS), None),
+    ("every option", line(offset="8", options="10 %s integrity:28:None "
+                          "sector_size:4096 iv_large_sectors "
+                          "integrity_key_size:16" % WORDS), None),
+    # facts 9 #8: in-tree keeps the first one's type
+    ("integrity twice, the last counts",
+     line(options="2 integrity:16:aead integrity:20:none"),
+     line(options="1 integrity:20:none")),
     ("options in another order and case",
      line(options="4 IV_Large_Sectors sector_size:2048 NO_WRITE_WORKQUEUE "
           "Allow_Discards"),
@@ -468,7 +498,7 @@ def round_trip():
 def ima_text(cipher, key_size, parts, extra, sector="", options=()):
     """The text that IMA measures."""
     words = WORDS.split() + ["iv_large_sectors"]
-    return ("target_name=crypt,target_version=1.24.0," +
+    return ("target_name=crypt,target_version=%s," % VERSION +
             ",".join("%s=%s" % (word, "y" if word in options else "n")
                      for word in words) +
             sector + ",cipher_string=%s,key_size=%d,key_parts=%d,"
