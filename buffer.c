@@ -14,6 +14,7 @@
  * All devices together take about XCRYPT_MEMORY_PERCENT of low memory; beyond
  * its share a device lives from its reserve.
  */
+#include <linux/cpu.h>
 #include <linux/mm.h>
 #include <linux/swap.h>
 #include "dm-xcrypt.h"
@@ -196,7 +197,10 @@ void xcrypt_buffer_exit(struct crypt_config *cc)
 	mempool_exit(&cc->page_pool);
 	if (!percpu_counter_initialized(&cc->n_pages))
 		return;
+	/* 6.1 leaves out the share of a CPU that is just going down */
+	cpus_read_lock();
 	WARN_ON_ONCE(percpu_counter_sum(&cc->n_pages));
+	cpus_read_unlock();
 	percpu_counter_destroy(&cc->n_pages);
 	share_update(-1);
 }
