@@ -12,6 +12,10 @@
  * first.  What lies around the pieces must stay as it was, and so must the
  * pieces of a write.  dev holds at least 128 sectors of 512 bytes, whose
  * content is lost.
+ *
+ * A read reaches the disk in the same pieces.  Newer kernels do not let a disk
+ * have some that its DMA was not made for: the read ends with EINVAL, and
+ * counts in the parameter refused.
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
@@ -40,6 +44,10 @@ MODULE_PARM_DESC(sector_size, "bytes: 512 to 4096");
 static char result[80];
 module_param_string(result, result, sizeof(result), 0444);
 MODULE_PARM_DESC(result, "0, or what went wrong");
+
+static unsigned int refused;
+module_param(refused, uint, 0444);
+MODULE_PARM_DESC(refused, "reads in pieces that the disk below may not have");
 
 /* Lengths that repeat to the end of the bio; 0 ends the list. */
 struct cut {
@@ -180,6 +188,10 @@ static const char *read_cut(struct area *area, sector_t sector, int *r)
 
 	fill_pieces(area, false);
 	*r = transfer(area, REQ_OP_READ, sector, true);
+	if (*r == -EINVAL) {
+		refused++;
+		return NULL;
+	}
 	if (*r)
 		return "read in pieces";
 	if (!pieces_good(area))
