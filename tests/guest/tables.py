@@ -477,9 +477,9 @@ def as_shown(table):
     return table.replace(DEV, "%d:%d" % (os.major(number), os.minor(number)))
 
 
-def round_trip():
+def round_trip(rows=tuple(ROUND)):
     """Good tables: what TABLE says, and that it is taken back."""
-    for text, table, shown in ROUND:
+    for text, table, shown in rows:
         wanted = as_shown(shown or table)
         dm.create("good")
         try:
