@@ -21,6 +21,9 @@
 #				s390x, its pure parts run on s390x
 #	make check-cryptsetup	cryptsetup's own tests on ours and on in-tree
 #				dm-crypt, or SUITE="name..": hours without KVM
+#	make check-boot		an encrypted root through the Debian package:
+#				install, kernel upgrade, failures, removal;
+#				an hour
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
@@ -115,7 +118,7 @@ deb:
 	@scripts/deps build-essential debhelper dh-dkms
 	@scripts/build-deb
 
-.PHONY: install-config uninstall-config install-source dkms-install dkms-uninstall deb
+.PHONY: check-boot install-config uninstall-config install-source dkms-install dkms-uninstall deb
 
 deps:
 	@scripts/deps
@@ -140,6 +143,9 @@ check-suspend: deps
 
 check-cross: deps
 	@tests/run --no-build big-endian cross
+
+check-boot: deps
+	@tests/run --dir tests/slow boot
 
 bench:
 	@echo "make bench: there is no benchmark yet" >&2; exit 1
