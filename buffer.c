@@ -137,8 +137,13 @@ struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait)
 
 	if (xcrypt_metadata_alloc(io, false))
 		clone = try_alloc(io, XCRYPT_GFP_NOWAIT);
-	if (clone || !may_wait)
+	if (clone)
 		return clone;
+	if (!may_wait) {
+		/* who waits in a queue holds nothing that others wait for */
+		xcrypt_metadata_free(io);
+		return NULL;
+	}
 
 	xcrypt_order_relax(cc, true);
 	xcrypt_metadata_alloc(io, true);

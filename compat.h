@@ -94,7 +94,8 @@ struct xcrypt_bip {
 
 static inline int xcrypt_bip_pool_init(struct bio_set *bs, int size)
 {
-	return bioset_integrity_create(bs, size);
+	/* it says -1 */
+	return bioset_integrity_create(bs, size) ? -ENOMEM : 0;
 }
 
 static inline struct bio_integrity_payload *

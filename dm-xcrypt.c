@@ -119,10 +119,12 @@ static bool read_submit(struct dm_crypt_io *io, gfp_t gfp)
 /*
  * Let a worker do what must sleep.  On a workqueue of its own: waiting there
  * for a clone must not hold up the conversions, some of which end in giving
- * clones back.
+ * clones back.  An io gives its metadata back before, which those ahead of it
+ * may wait for.
  */
-static void read_queue_work(struct dm_crypt_io *io, work_func_t fn)
+static void read_later(struct dm_crypt_io *io, work_func_t fn)
 {
+	xcrypt_metadata_free(io);
 	INIT_WORK(&io->work, fn);
 	queue_work(io->cc->io_queue, &io->work);
 }
@@ -136,7 +138,7 @@ static void read_submit_work(struct work_struct *work)
 static void read_map(struct dm_crypt_io *io)
 {
 	if (!read_submit(io, XCRYPT_GFP_NOWAIT))
-		read_queue_work(io, read_submit_work);
+		read_later(io, read_submit_work);
 }
 
 /*
@@ -145,6 +147,22 @@ static void read_map(struct dm_crypt_io *io)
  * once.  So the whole bio is read again, into pages that are ours, and only
  * what is wrong there is wrong on the disk.
  */
+
+/* Nobody shall see what did not fit its tag. */
+static void reread_failed_work(struct work_struct *work)
+{
+	struct dm_crypt_io *io = container_of(work, struct dm_crypt_io, work);
+
+	zero_fill_bio(io->base_bio);
+	io_end(io);
+}
+
+/* Not once more: it is wrong on the disk. */
+static void tag_error_work(struct work_struct *work)
+{
+	xcrypt_integrity_report(container_of(work, struct dm_crypt_io, work));
+	reread_failed_work(work);
+}
 
 /* The lower device is done, again.  Context: any, hard irq too. */
 static void reread_endio(struct bio *clone)
@@ -155,7 +173,7 @@ static void reread_endio(struct bio *clone)
 	if (clone->bi_status) {
 		xcrypt_io_fail(io, clone->bi_status);
 		xcrypt_buffer_free(cc, clone);
-		io_end(io);
+		read_later(io, reread_failed_work);
 		return;
 	}
 	/* back to the start: the devices below advance what they are given */
@@ -177,32 +195,23 @@ static void reread_work(struct work_struct *work)
 	dm_submit_bio_remap(io->base_bio, io->clone);
 }
 
-/* Not once more: it is wrong on the disk, and nobody shall see what it was. */
-static void tag_error_work(struct work_struct *work)
-{
-	struct dm_crypt_io *io = container_of(work, struct dm_crypt_io, work);
-
-	xcrypt_integrity_report(io);
-	xcrypt_buffer_free(io->cc, io->clone);
-	zero_fill_bio(io->base_bio);
-	io_end(io);
-}
-
 /* A read is decrypted, or failed.  Context: as xcrypt_convert_done(). */
 static void read_done(struct dm_crypt_io *io)
 {
 	struct bio *clone = io->clone;
+	blk_status_t error = READ_ONCE(io->error);
 
-	if (unlikely(READ_ONCE(io->error) == BLK_STS_PROTECTION)) {
-		read_queue_work(io, clone ? tag_error_work : reread_work);
-		return;
-	}
 	if (unlikely(clone)) {
-		if (!READ_ONCE(io->error))
+		if (!error)
 			bio_copy_data(io->base_bio, clone);
 		xcrypt_buffer_free(io->cc, clone);
 	}
-	io_end(io);
+	if (unlikely(error && clone))
+		read_later(io, error == BLK_STS_PROTECTION ? tag_error_work : reread_failed_work);
+	else if (unlikely(error == BLK_STS_PROTECTION))
+		read_later(io, reread_work);
+	else
+		io_end(io);
 }
 
 /* ---- writes ---- */

@@ -10,7 +10,9 @@
  *
  * Progress under memory pressure: an io has its metadata before it asks for
  * a clone or pages, so that whoever waits for metadata holds nothing else, and
- * those that hold some need no more of it to come to their end.
+ * those that hold some need no more of it to come to their end.  Nor do they
+ * stand in a queue behind those who wait: an io that a worker has to take up
+ * gives its metadata back before, and gets it again there.
  */
 #include <linux/blkdev.h>
 #include <linux/slab.h>
