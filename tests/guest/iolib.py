@@ -110,7 +110,7 @@ def counters(*names):
 
 CIPHER_DEFAULTS = {"answer": "sync", "context": "process", "depth": 0,
                    "delay_us": 0, "fail_every": 0, "fail_sector": 0,
-                   "fail_async": 0, "fail_ops": 3, "fail_errno": 5}
+                   "fail_most": 0, "fail_async": 0, "fail_ops": 3, "fail_errno": 5}
 COUNTERS = ("requests", "async", "backlogged", "refused", "injected",
             "shuffled", "atomic", "sleep_in_atomic", "sleepless")
 

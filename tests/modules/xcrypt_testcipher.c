@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * xcrypt-test-xts and xcrypt-test-cbc: AES as the kernel has it, answered the
- * way a badly behaved crypto accelerator would answer.
+ * xcrypt-test-xts, xcrypt-test-cbc and xcrypt-test-gcm: AES as the kernel has
+ * it, answered the way a badly behaved crypto accelerator would answer.
  *
- * The work is done by a synchronous xts(aes) or cbc(aes), so the ciphertext is
- * the usual one and another module can check it.  Tables name the driver:
+ * The work is done by a synchronous xts(aes), cbc(aes) or gcm(aes), so the
+ * ciphertext is the usual one and another module can check it.  Tables name the
+ * driver:
  *
  *	capi:xcrypt-test-xts-plain64
+ *	capi:xcrypt-test-gcm-random	... 1 integrity:28:aead
  *
  * Parameters, all writable at any time; each request looks at them anew:
  *
@@ -25,7 +27,9 @@
  *	delay_us=N	context process: the worker sleeps before each round
  *	fail_every=K	every Kth request fails, 0: none
  *	fail_sector=1	instead those whose IV, a little-endian number, is
- *			divisible by K: whoever made the I/O knows which
+ *			divisible by K: whoever made the I/O knows which.  With
+ *			gcm it is the number that the additional data begins with
+ *	fail_most=N	no more fail, once N have; 0: any number (default)
  *	fail_errno=N	what they fail with (default 5, EIO)
  *	fail_async=1	they fail in the callback, not at once
  *	fail_ops=1|2|3	encryption, decryption, both (default)
@@ -51,10 +55,13 @@
 #include <linux/module.h>
 #include <linux/preempt.h>
 #include <linux/prandom.h>
+#include <linux/scatterlist.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 #include <crypto/aes.h>
+#include <crypto/gcm.h>
+#include <crypto/internal/aead.h>
 #include <crypto/internal/skcipher.h>
 #include <crypto/xts.h>
 
@@ -80,6 +87,7 @@ static struct tc_word context = { TC_PROCESS, context_names, ARRAY_SIZE(context_
 static unsigned int depth;
 static unsigned int delay_us;
 static unsigned int fail_every;
+static unsigned int fail_most;
 static unsigned int fail_errno = EIO;
 static unsigned int fail_ops = 3;
 static bool fail_sector;
@@ -103,17 +111,22 @@ static LIST_HEAD(tc_backlog);	/* under tc_lock */
 static unsigned int tc_busy;	/* under tc_lock */
 static struct workqueue_struct *tc_wq;
 
+/* At the start of the request's context; the one for the real cipher follows. */
 struct tc_request {
 	struct list_head entry;
-	struct skcipher_request *req;	/* the caller's */
+	struct crypto_async_request *base;	/* of the caller's request */
+	int (*work)(struct tc_request *tc, u32 flags);
 	bool encrypt;
 	bool shuffle;
 	int error;			/* injected; 0: do the work */
-	struct skcipher_request inner;	/* its context follows */
-};
+} CRYPTO_MINALIGN_ATTR;
 
 struct tc_tfm {
 	struct crypto_skcipher *inner;
+};
+
+struct tc_aead {
+	struct crypto_aead *inner;
 };
 
 static u32 random_below(u32 limit)
@@ -131,25 +144,12 @@ static u32 random_below(u32 limit)
  * The callback's first argument was the request once, and is its data today;
  * the field's own type tells.
  */
-static void tc_complete(struct skcipher_request *req, int error)
+static void tc_complete(struct tc_request *tc, int error)
 {
-	const bool takes_data = __same_type(req->base.complete, void (*)(void *, int));
+	struct crypto_async_request *base = tc->base;
+	const bool takes_data = __same_type(base->complete, void (*)(void *, int));
 
-	req->base.complete(takes_data ? req->base.data : (void *)&req->base, error);
-}
-
-/* The cipher itself. */
-static int tc_work(struct tc_request *tc, u32 flags)
-{
-	struct crypto_skcipher *tfm = crypto_skcipher_reqtfm(tc->req);
-	struct tc_tfm *ctx = crypto_skcipher_ctx(tfm);
-
-	skcipher_request_set_tfm(&tc->inner, ctx->inner);
-	skcipher_request_set_callback(&tc->inner, flags, NULL, NULL);
-	skcipher_request_set_crypt(&tc->inner, tc->req->src, tc->req->dst,
-				   tc->req->cryptlen, tc->req->iv);
-	return tc->encrypt ? crypto_skcipher_encrypt(&tc->inner) :
-			     crypto_skcipher_decrypt(&tc->inner);
+	base->complete(takes_data ? base->data : (void *)base, error);
 }
 
 /* ---- the queue ---- */
@@ -194,7 +194,7 @@ static bool serve(void)
 		return false;
 
 	if (waiting) {
-		tc_complete(waiting->req, -EINPROGRESS);
+		tc_complete(waiting, -EINPROGRESS);
 		spin_lock(&tc_lock);
 		list_add_tail(&waiting->entry, &tc_queue);
 		spin_unlock(&tc_lock);
@@ -202,8 +202,8 @@ static bool serve(void)
 
 	error = tc->error;
 	if (!error)
-		error = tc_work(tc, 0);
-	tc_complete(tc->req, error);
+		error = tc->work(tc, 0);
+	tc_complete(tc, error);
 	return true;
 }
 
@@ -292,27 +292,30 @@ static int submit(struct tc_request *tc, u32 flags)
 	return r;
 }
 
-/* ---- the algorithm ---- */
+/* ---- what all algorithms share ---- */
 
-static int injected(struct skcipher_request *req, bool encrypt)
+/* Does the parameter fail_every want this one? */
+static bool is_chosen(u64 number)
 {
-	unsigned int every = READ_ONCE(fail_every);
-	__le64 sector;
-	u64 number;
 	u32 rest;
 
-	if (!every || !(READ_ONCE(fail_ops) & (encrypt ? 1 : 2)))
-		return 0;
-	if (READ_ONCE(fail_sector)) {
-		memcpy(&sector, req->iv, sizeof(sector));
-		number = le64_to_cpu(sector);
-	} else {
+	if (!READ_ONCE(fail_sector))
 		number = (unsigned int)atomic_inc_return(&fail_count);
-	}
-	div_u64_rem(number, every, &rest);
-	if (rest)
+	div_u64_rem(number, READ_ONCE(fail_every), &rest);
+	return !rest;
+}
+
+/* number is that of the sector. */
+static int injected(u64 number, bool encrypt)
+{
+	unsigned int most = READ_ONCE(fail_most);
+
+	if (!READ_ONCE(fail_every) || !(READ_ONCE(fail_ops) & (encrypt ? 1 : 2)))
 		return 0;
-	atomic_inc(&n_injected);
+	if (!is_chosen(number))
+		return 0;
+	if (!atomic_add_unless(&n_injected, 1, most ? (int)most : -1))
+		return 0;
 	return -(int)READ_ONCE(fail_errno);
 }
 
@@ -322,11 +325,11 @@ static bool in_atomic_context(void)
 	return in_interrupt() || irqs_disabled() || preempt_count();
 }
 
-static int tc_crypt(struct skcipher_request *req, bool encrypt)
+/* base, work and encrypt are set. */
+static int tc_start(struct tc_request *tc, u64 number)
 {
-	struct tc_request *tc = skcipher_request_ctx(req);
 	enum tc_answer how = READ_ONCE(answer.value);
-	u32 flags = skcipher_request_flags(req);
+	u32 flags = tc->base->flags;
 
 	atomic_inc(&n_requests);
 	if (in_atomic_context()) {
@@ -340,15 +343,40 @@ static int tc_crypt(struct skcipher_request *req, bool encrypt)
 
 	if (how == TC_ANSWER_MIXED)
 		how = random_below(TC_ANSWER_MIXED);
-	tc->req = req;
-	tc->encrypt = encrypt;
 	tc->shuffle = how == TC_SHUFFLE;
-	tc->error = injected(req, encrypt);
+	tc->error = injected(number, tc->encrypt);
 	if (tc->error && !READ_ONCE(fail_async))
 		return tc->error;
 	if (how == TC_SYNC && !tc->error)
-		return tc_work(tc, flags & CRYPTO_TFM_REQ_MAY_SLEEP);
+		return tc->work(tc, flags & CRYPTO_TFM_REQ_MAY_SLEEP);
 	return submit(tc, flags);
+}
+
+/* ---- xts and cbc ---- */
+
+/* The cipher itself. */
+static int tc_work(struct tc_request *tc, u32 flags)
+{
+	struct skcipher_request *req = skcipher_request_cast(tc->base);
+	struct tc_tfm *ctx = crypto_skcipher_ctx(crypto_skcipher_reqtfm(req));
+	struct skcipher_request *inner = (void *)(tc + 1);
+
+	skcipher_request_set_tfm(inner, ctx->inner);
+	skcipher_request_set_callback(inner, flags, NULL, NULL);
+	skcipher_request_set_crypt(inner, req->src, req->dst, req->cryptlen, req->iv);
+	return tc->encrypt ? crypto_skcipher_encrypt(inner) : crypto_skcipher_decrypt(inner);
+}
+
+static int tc_crypt(struct skcipher_request *req, bool encrypt)
+{
+	struct tc_request *tc = skcipher_request_ctx(req);
+	__le64 number;
+
+	memcpy(&number, req->iv, sizeof(number));
+	tc->base = &req->base;
+	tc->work = tc_work;
+	tc->encrypt = encrypt;
+	return tc_start(tc, le64_to_cpu(number));
 }
 
 static int tc_encrypt(struct skcipher_request *req)
@@ -378,6 +406,7 @@ static int tc_init(struct crypto_skcipher *tfm)
 	if (IS_ERR(ctx->inner))
 		return PTR_ERR(ctx->inner);
 	crypto_skcipher_set_reqsize(tfm, sizeof(struct tc_request) +
+				    sizeof(struct skcipher_request) +
 				    crypto_skcipher_reqsize(ctx->inner));
 	return 0;
 }
@@ -401,6 +430,93 @@ static struct skcipher_alg tc_algs[] = {
 		.min_keysize = AES_MIN_KEY_SIZE,
 		.max_keysize = AES_MAX_KEY_SIZE,
 	},
+};
+
+/* ---- gcm ---- */
+
+static int tc_aead_work(struct tc_request *tc, u32 flags)
+{
+	struct aead_request *req = container_of(tc->base, struct aead_request, base);
+	struct tc_aead *ctx = crypto_aead_ctx(crypto_aead_reqtfm(req));
+	struct aead_request *inner = (void *)(tc + 1);
+
+	aead_request_set_tfm(inner, ctx->inner);
+	aead_request_set_callback(inner, flags, NULL, NULL);
+	aead_request_set_ad(inner, req->assoclen);
+	aead_request_set_crypt(inner, req->src, req->dst, req->cryptlen, req->iv);
+	return tc->encrypt ? crypto_aead_encrypt(inner) : crypto_aead_decrypt(inner);
+}
+
+static int tc_aead_crypt(struct aead_request *req, bool encrypt)
+{
+	struct tc_request *tc = aead_request_ctx(req);
+	__le64 number = 0;
+
+	sg_pcopy_to_buffer(req->src, sg_nents(req->src), &number,
+			   min_t(size_t, sizeof(number), req->assoclen), 0);
+	tc->base = &req->base;
+	tc->work = tc_aead_work;
+	tc->encrypt = encrypt;
+	return tc_start(tc, le64_to_cpu(number));
+}
+
+static int tc_aead_encrypt(struct aead_request *req)
+{
+	return tc_aead_crypt(req, true);
+}
+
+static int tc_aead_decrypt(struct aead_request *req)
+{
+	return tc_aead_crypt(req, false);
+}
+
+static int tc_aead_setkey(struct crypto_aead *tfm, const u8 *key, unsigned int len)
+{
+	struct tc_aead *ctx = crypto_aead_ctx(tfm);
+
+	return crypto_aead_setkey(ctx->inner, key, len);
+}
+
+static int tc_aead_setauthsize(struct crypto_aead *tfm, unsigned int size)
+{
+	struct tc_aead *ctx = crypto_aead_ctx(tfm);
+
+	return crypto_aead_setauthsize(ctx->inner, size);
+}
+
+static int tc_aead_init(struct crypto_aead *tfm)
+{
+	struct tc_aead *ctx = crypto_aead_ctx(tfm);
+
+	ctx->inner = crypto_alloc_aead(crypto_tfm_alg_name(crypto_aead_tfm(tfm)), 0,
+				       CRYPTO_ALG_ASYNC);
+	if (IS_ERR(ctx->inner))
+		return PTR_ERR(ctx->inner);
+	crypto_aead_set_reqsize(tfm, sizeof(struct tc_request) + sizeof(struct aead_request) +
+				crypto_aead_reqsize(ctx->inner));
+	return 0;
+}
+
+static void tc_aead_exit(struct crypto_aead *tfm)
+{
+	struct tc_aead *ctx = crypto_aead_ctx(tfm);
+
+	crypto_free_aead(ctx->inner);
+}
+
+static struct aead_alg tc_gcm = {
+	.base.cra_name = "gcm(aes)",
+	.base.cra_driver_name = "xcrypt-test-gcm",
+	.base.cra_blocksize = 1,
+	.base.cra_ctxsize = sizeof(struct tc_aead),
+	.ivsize = GCM_AES_IV_SIZE,
+	.maxauthsize = AES_BLOCK_SIZE,
+	.setkey = tc_aead_setkey,
+	.setauthsize = tc_aead_setauthsize,
+	.init = tc_aead_init,
+	.exit = tc_aead_exit,
+	.encrypt = tc_aead_encrypt,
+	.decrypt = tc_aead_decrypt,
 };
 
 /* ---- parameters ---- */
@@ -460,6 +576,7 @@ module_param_cb(context, &word_ops, &context, 0644);
 module_param(depth, uint, 0644);
 module_param(delay_us, uint, 0644);
 module_param(fail_every, uint, 0644);
+module_param(fail_most, uint, 0644);
 module_param(fail_sector, bool, 0644);
 module_param(fail_errno, uint, 0644);
 module_param(fail_async, bool, 0644);
@@ -475,7 +592,15 @@ module_param_cb(atomic, &counter_ops, &n_atomic, 0644);
 module_param_cb(sleep_in_atomic, &counter_ops, &n_sleep_in_atomic, 0644);
 module_param_cb(sleepless, &counter_ops, &n_sleepless, 0644);
 
-static int __init xcrypt_testcipher_init(void)
+/* As low a priority as can be: only who asks for it by name gets it. */
+static void set_base(struct crypto_alg *base)
+{
+	base->cra_priority = 1;
+	base->cra_flags = CRYPTO_ALG_ASYNC;
+	base->cra_module = THIS_MODULE;
+}
+
+static int tc_register(void)
 {
 	unsigned int i;
 	int r;
@@ -483,12 +608,9 @@ static int __init xcrypt_testcipher_init(void)
 	for (i = 0; i < ARRAY_SIZE(tc_algs); i++) {
 		struct skcipher_alg *alg = &tc_algs[i];
 
-		/* as low as can be: only who asks for it by name gets it */
-		alg->base.cra_priority = 1;
-		alg->base.cra_flags = CRYPTO_ALG_ASYNC;
+		set_base(&alg->base);
 		alg->base.cra_blocksize = AES_BLOCK_SIZE;
 		alg->base.cra_ctxsize = sizeof(struct tc_tfm);
-		alg->base.cra_module = THIS_MODULE;
 		alg->ivsize = AES_BLOCK_SIZE;
 		alg->init = tc_init;
 		alg->exit = tc_exit;
@@ -496,12 +618,25 @@ static int __init xcrypt_testcipher_init(void)
 		alg->encrypt = tc_encrypt;
 		alg->decrypt = tc_decrypt;
 	}
+	set_base(&tc_gcm.base);
+	r = crypto_register_aead(&tc_gcm);
+	if (r)
+		return r;
+	r = crypto_register_skciphers(tc_algs, ARRAY_SIZE(tc_algs));
+	if (r)
+		crypto_unregister_aead(&tc_gcm);
+	return r;
+}
+
+static int __init xcrypt_testcipher_init(void)
+{
+	int r;
 
 	prandom_seed_state(&rnd, 1);
 	tc_wq = alloc_workqueue("xcrypt_testcipher", WQ_MEM_RECLAIM | WQ_UNBOUND, 1);
 	if (!tc_wq)
 		return -ENOMEM;
-	r = crypto_register_skciphers(tc_algs, ARRAY_SIZE(tc_algs));
+	r = tc_register();
 	if (r)
 		destroy_workqueue(tc_wq);
 	return r;
@@ -509,6 +644,7 @@ static int __init xcrypt_testcipher_init(void)
 
 static void __exit xcrypt_testcipher_exit(void)
 {
+	crypto_unregister_aead(&tc_gcm);
 	crypto_unregister_skciphers(tc_algs, ARRAY_SIZE(tc_algs));
 	/* no request is left, but who served the last one may be on its way out */
 	destroy_workqueue(tc_wq);
