@@ -33,6 +33,7 @@ static int check_sizes(struct dm_target *ti, unsigned int interval)
 {
 	struct crypt_config *cc = ti->private;
 	struct xcrypt_integrity *in = &cc->integrity;
+	unsigned int block = bdev_logical_block_size(cc->dev->bdev);
 
 	if (in->option > in->stride) {
 		INTEGRITY_ERR(ti, "integrity:%u, the device keeps %u bytes for a sector",
@@ -48,6 +49,12 @@ static int check_sizes(struct dm_target *ti, unsigned int interval)
 		INTEGRITY_ERR(ti, "an IV of %u bytes, the device keeps %u for a sector",
 			      in->iv_size, in->stride);
 		return refuse(ti, "Not enough space for integrity tag in the profile.");
+	}
+	/* no bio is shorter than a block, which may be many sectors */
+	if (block > xcrypt_max_clone_size(cc)) {
+		INTEGRITY_ERR(ti, "a block of %u bytes has over %u bytes of metadata, %u a sector",
+			      block, XCRYPT_MAX_METADATA, in->stride);
+		return refuse(ti, "Integrity profile sector size mismatch.");
 	}
 	return 0;
 }
