@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tags and stored IVs, beside in-tree dm-crypt and beside a model in Python.
 
-  integrity.py [--metadata DEVICE]
+  integrity.py [--metadata DEVICE:BYTES]... [few]
 
-Below lies dm-integrity on /dev/vda (mode D: no journal), or with --metadata a
-device that has metadata of its own.  Ours is the target `xcrypt`, in-tree the
+Below lies dm-integrity on /dev/vda (mode D: no journal), or with --metadata
+devices that have metadata of their own, BYTES for each of their blocks.  Ours is the target `xcrypt`, in-tree the
 target `crypt`.  What is compared:
 
   recorded the lines of tests/data/oracle-lines.txt that want dm-integrity
@@ -87,8 +87,11 @@ def gcm(iv, size, metadata=None, sector=512):
                 metadata or size, sector)
 
 
+# What a tag covers is the sector's number as it is, the IV has the offset.
+OFFSET = Line("capi:gcm(aes)-plain64", 32, ["integrity:16:aead"], 16, iv_offset=77777)
 LINES = [
     gcm("plain64", 16),
+    OFFSET,
     gcm("random", 28),
     gcm("random", 28, sector=4096),
     gcm("plain64", 12),                 # a tag cut short
@@ -677,17 +680,43 @@ def both_modules():
         run("modprobe", name, status=None)
 
 
+def own_metadata(device, size):
+    """Lines for a device that keeps size bytes for each of its blocks."""
+    run("modprobe", "nvme", status=None)
+    for _ in range(100):
+        if os.path.exists(device):
+            break
+        time.sleep(0.1)
+    size = int(size)
+    block = int(read("/sys/block/%s/queue/logical_block_size" % os.path.basename(device)))
+    authenc = Line("capi:authenc(hmac(sha256),xts(aes))-random", 96,
+                   ["integrity:48:aead", "no_read_workqueue"], size, block)
+    for line in (gcm("random", 28, size, block), authenc,
+                 Line("aes-xts-random", 64, [], size, block)):
+        cross(line, device)
+
+
+def few():
+    """What shows whether anything is wrong at all."""
+    for line in (gcm("random", 28), OFFSET):
+        cross(line)
+    model()
+    padding(gcm("random", 28, metadata=64), 28)
+
+
 def main():
     """All of it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--metadata", help="a device with metadata of its own")
+    parser.add_argument("--metadata", action="append", help="DEVICE:BYTES")
+    parser.add_argument("parts", nargs="*", help="few: one of each kind, quickly")
     args = parser.parse_args()
     both_modules()
     if args.metadata:
-        size = int(read("/sys/block/%s/integrity/tag_size" % os.path.basename(args.metadata)))
-        note("%s has %d bytes a sector" % (args.metadata, size))
-        cross(gcm("random", 28, size), args.metadata)
-        cross(Line("aes-xts-random", 64, [], size), args.metadata)
+        for text in args.metadata:
+            own_metadata(*text.split(":"))
+        TAP.finish()
+    if "few" in args.parts:
+        few()
         TAP.finish()
     recorded()
     for line in LINES + (LATER if KERNEL != "6.1" else []):
