@@ -15,6 +15,11 @@
 #				both read; needs nothing but apt and root
 #	make check		in guests: all tests, or TESTS="name.."
 #	make check-short	some of the tests, in little: for another KERNEL
+#	make check-debug	in guests with a kernel that finds mistakes
+#				(KASAN, lockdep, leaks, failing allocations):
+#				unit tests, some of the tests, storms;
+#				the first run makes that kernel, see
+#				scripts/debug-kernel
 #	make check-suspend	suspend-to-RAM, which one guest in a few
 #				does not survive (not the module's doing)
 #	make check-cross	without guests: the module built for arm64 and
@@ -138,6 +143,9 @@ check-short: deps
 check-cryptsetup: deps
 	@tests/cryptsetup-suite/run $(SUITE)
 
+check-debug: deps
+	@tests/run --debug $(TESTS)
+
 check-suspend: deps
 	@tests/run --dir tests/slow suspend
 
@@ -157,4 +165,4 @@ clean:
 	rm -f tests/modules/*.o tests/modules/*.ko tests/modules/*.mod tests/modules/*.mod.c
 	rm -f tests/modules/.*.cmd tests/modules/Module.symvers tests/modules/modules.order
 
-.PHONY: all module kdir install uninstall deps guest demo check check-short check-cryptsetup check-suspend check-cross bench clean
+.PHONY: all module kdir install uninstall deps guest demo check check-short check-debug check-cryptsetup check-suspend check-cross bench clean
