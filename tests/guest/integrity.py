@@ -716,7 +716,10 @@ def main():
             own_metadata(*text.split(":"))
         TAP.finish()
     if "few" in args.parts:
-        few()
+        try:
+            few()
+        except OSError as error:        # EILSEQ, of a tag that does not fit
+            TAP.ok(False, "few: the test went on to its end", error)
         TAP.finish()
     recorded()
     for line in LINES + (LATER if KERNEL != "6.1" else []):
