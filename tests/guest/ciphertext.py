@@ -651,8 +651,9 @@ class Recorded:
 
 
 def words(text):
-    """{name: value} of a list of them with commas."""
-    return dict(word.split("=", 1) for word in text.rstrip(";").split(","))
+    """{name: value} of a list of them with commas; a value may have some."""
+    return dict(word.split("=", 1)
+                for word in re.split(r",(?=[a-z_]+=)", text.rstrip(";")))
 
 
 def digest(data):
