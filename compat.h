@@ -186,17 +186,25 @@ static inline unsigned int blk_integrity_metadata_size(const struct blk_integrit
 #ifdef XCRYPT_HAVE_DM_ATOMIC_WRITES
 #define XCRYPT_VERSION_MINOR	29
 
-static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
+/*
+ * The block layer makes the limit that it shows from the hardware's, with what
+ * a bio of that queue holds for certain.  With smaller sectors than ours the
+ * queue below holds less: a write of what ours then promises it would refuse.
+ */
+static inline void xcrypt_limit_atomic(struct queue_limits *limits, struct block_device *below,
+				       unsigned int bytes)
 {
 	limits->atomic_write_hw_max = min(limits->atomic_write_hw_max, bytes);
-	limits->atomic_write_hw_unit_max = min(limits->atomic_write_hw_unit_max,
-					       rounddown_pow_of_two(bytes));
+	limits->atomic_write_hw_unit_max = min3(limits->atomic_write_hw_unit_max,
+						rounddown_pow_of_two(bytes),
+						bdev_atomic_write_unit_max_bytes(below));
 }
 #else
 #define XCRYPT_VERSION_MINOR	28
 #define DM_TARGET_ATOMIC_WRITES		0
 
-static inline void xcrypt_limit_atomic(struct queue_limits *limits, unsigned int bytes)
+static inline void xcrypt_limit_atomic(struct queue_limits *limits, struct block_device *below,
+				       unsigned int bytes)
 {
 }
 #endif

@@ -991,7 +991,7 @@ void xcrypt_io_hints(struct dm_target *ti, struct queue_limits *limits)
 	limits->physical_block_size = max(limits->physical_block_size, cc->sector_size);
 	limits->io_min = max(limits->io_min, cc->sector_size);
 	limits->dma_alignment = limits->logical_block_size - 1;
-	xcrypt_limit_atomic(limits, most);
+	xcrypt_limit_atomic(limits, cc->dev->bdev, most);
 	if (test_bit(XCRYPT_ZONED, &cc->flags))
 		xcrypt_zoned_limits(limits, most);
 }

@@ -88,9 +88,14 @@ def check_limits(path, sectors, options):
             limits = queue(device.disk)
             got[target] = ({key: value for key, value in limits.items() if "atomic" in key},
                            statx_atomic(device.path))
-    tap.same(got["crypt"], got["xcrypt"], name + "atomic writes of up to %s bytes, as in-tree" %
-             got["crypt"][0].get("atomic_write_unit_max_bytes"))
     limits, units = got["xcrypt"]
+    # in-tree promises with large sectors what the disk's own queue then refuses
+    below = int(queue(os.path.basename(path))["atomic_write_unit_max_bytes"])
+    most = min(int(got["crypt"][0]["atomic_write_unit_max_bytes"]), below)
+    wanted = ({**got["crypt"][0], "atomic_write_unit_max_bytes": str(most)},
+              (got["crypt"][1][0], most, *got["crypt"][1][2:]))
+    tap.same(wanted, got["xcrypt"],
+             name + "atomic writes of up to %d bytes: as in-tree, and as the disk takes" % most)
     tap.ok(units and units[0] and 0 < units[1] <= MIB and
            0 < int(limits["atomic_write_max_bytes"]) <= MIB,
            name + "there are atomic writes, and they fit one clone", got)
