@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """What reaches the lower device: whole I/Os, splits, FUA, flushes, discards,
-and where.
+zeroes, and where.
 
 The events block_bio_queue of the lower device (blktrace's Q) are its bios as
 they come from the target, before the block layer cuts or merges anything.
@@ -17,11 +17,14 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Direct, Failed, Tap, read, seeded, write
+from guestlib import Direct, Failed, Tap, read, run, seeded, write
 from iolib import (MODULE, TRACEFS, Mapped, NullBlk, leave, mount_tracefs, patience,
                    write_order)
+from zoned import bio_data, bios, filled
 
 BLKDISCARD = 0x1277
+BLKSECDISCARD = 0x127d
+BLKZEROOUT = 0x127f
 START = 2048                    # sectors; of the mapping on the lower device
 MIB = 1 << 20
 EVENT = TRACEFS + "/events/block/block_bio_queue"
@@ -124,14 +127,22 @@ def check_flushes(disk):
                      mode + ": fsync is one flush")
             plain.close()
             dsync.close()
+            # as a journal ends
+            landed = []
+            below = Below(disk, lambda: landed.extend(bios(device.path, "commit", 64, 16384)))
+            tap.same([True, ("WFS", START + 64, 32)],
+                     ["F" in below.all[0][0] and not below.all[0][2], *below.all[1:]],
+                     mode + ": a flush and FUA with data are a flush, then the data with FUA")
+            tap.ok(landed[0] >= 0 and filled(device.path, 16384, 64 * 512) ==
+                   bio_data(0, 16384), mode + ": ... and the data come back", landed)
     write_order("auto")
 
 
-def discard(path, offset, size):
-    """Returns 0 or the errno."""
+def discard(path, offset, size, request=BLKDISCARD):
+    """An ioctl for a range.  Returns 0 or the errno."""
     fd = os.open(path, os.O_RDWR)
     try:
-        fcntl.ioctl(fd, BLKDISCARD, struct.pack("QQ", offset, size))
+        fcntl.ioctl(fd, request, struct.pack("QQ", offset, size))
         return 0
     except OSError as problem:
         return problem.errno
@@ -150,6 +161,29 @@ def check_discards(disk):
         below = Below(disk, lambda: result.append(discard(device.path, MIB, 65536)))
         tap.same((0, [(START + MIB // 512, 128)]), (result.pop(), below.data("D")),
                  "a discard with allow_discards")
+        below = Below(disk, lambda: result.append(discard(device.path, MIB, 65536,
+                                                          BLKSECDISCARD)))
+        tap.same((errno.EOPNOTSUPP, []), (result.pop(), below.all), "no secure erase")
+
+
+def check_zeroes(disk):
+    """The disk is not told to write zeroes: it would write them in clear."""
+    with mapped(disk, "allow_discards") as device:
+        limit = read("/sys/block/%s/queue/write_zeroes_max_bytes" % device.disk)
+        direct = Direct(device.path, 65536)
+        direct.write(MIB, seeded("not zero", 65536))
+        result = []
+        below = Below(disk, lambda: result.append(discard(device.path, MIB, 65536, BLKZEROOUT)))
+        back = direct.read(MIB, 65536)
+        direct.close()
+    lower = Direct(disk.path, 65536)
+    raw = lower.read(START * 512 + MIB, 65536)
+    lower.close()
+    tap.same("0", limit, "zeroes: sysfs says that there is no such request")
+    tap.same((0, bytes(65536)), (result.pop(), back), "zeroes: BLKZEROOUT makes zeroes")
+    tap.ok(sum(count for _, count in below.data("W")) == 128 and
+           len({raw[at:at + 16] for at in range(0, 65536, 16)}) == 4096,
+           "zeroes: as writes of 64 KiB, encrypted", below.all)
 
 
 def main():
@@ -161,7 +195,8 @@ def main():
         disk = NullBlk("limits", 64, cache_size=8, discard=1)
         if "back" not in read("/sys/block/%s/queue/write_cache" % disk.disk):
             raise Failed("null_blk has no write cache to flush")
-        for check in (check_sizes, check_flushes, check_discards):
+        run("modprobe", "xcrypt_append")
+        for check in (check_sizes, check_flushes, check_discards, check_zeroes):
             patience()
             check(disk)
         disk.remove()
