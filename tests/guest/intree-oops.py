@@ -9,8 +9,10 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from defects import INLINE, get, over, put
 from guestlib import note, run, use_intree
+
+use_intree()            # tables.py opens device-mapper when it is imported
+from defects import INLINE, get, over, put
 from iolib import Mapped, NullBlk, cipher_reset
 from tables import HEX, SIZE, line
 
@@ -34,7 +36,6 @@ def softirq():
         get(mapped.path, 65536)
 
 
-use_intree()
 {"1": lambda: table("1 integrity:16"),
  "2": lambda: table("2 integrity:16:aead integrity_key_size:16",
                     "capi:gcm(aes)-plain64", HEX[32]),
