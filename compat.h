@@ -71,6 +71,9 @@ static inline bool bdev_rot(struct block_device *bdev)
  * a pool of the bio_set keeps writes going when memory is short.
  */
 #if !defined(CONFIG_BLK_DEV_INTEGRITY)
+/* no device keeps metadata: ctr refuses, and nothing here is called */
+#define bip_set_seed(bip, seed)	do { } while (0)
+
 struct xcrypt_bip {
 };
 
