@@ -56,6 +56,7 @@ class Mapped:
         self.dm, self.name = DeviceMapper(), name
         self.disk = "dm-%d" % self.dm.create(name)
         self.path = "/dev/" + self.disk
+        self.sectors = sum(target[1] for target in table)
         try:
             self.load(table)
             self.resume()

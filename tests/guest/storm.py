@@ -19,6 +19,7 @@ after it.  STORM=N in the environment: N times the usual number of changes.
 
 import errno
 import glob
+import itertools
 import os
 import random
 import struct
@@ -174,10 +175,27 @@ class Refused(threading.Thread):
         return self.wrong
 
 
-def variant(ciphers):
-    """A table's shape: (order, flags, cipher), and the test cipher's mood."""
-    cipher_reset(**random.choice(ANSWERS))
-    return random.choice(ORDERS), random.choice(FLAGS), random.choice(ciphers)
+def cards(*suits):
+    """Tuples of one of each suit, at random, but none comes again before all
+    others had their turn."""
+    while True:
+        deck = list(itertools.product(*suits))
+        random.shuffle(deck)
+        yield from deck
+
+
+class Variants:
+    """Shapes of a table."""
+
+    def __init__(self, ciphers):
+        self.shapes = cards(ORDERS, FLAGS)
+        self.ciphers = cards(ciphers)
+        self.answers = cards(ANSWERS)
+
+    def deal(self):
+        """The next: (order, flags, cipher); sets the test cipher's mood."""
+        cipher_reset(**next(self.answers)[0])
+        return next(self.shapes) + next(self.ciphers)
 
 
 def wait_io(mapped, since, stream):
@@ -190,12 +208,12 @@ def wait_io(mapped, since, stream):
     return None
 
 
-def change(mapped, disk, stream, seen, ciphers, rest):
+def change(mapped, disk, stream, seen, variants, rest):
     """One table after the other.  Returns whether I/O went on after it."""
     before = wait_io(mapped, completed(mapped.disk)[0], stream)
     if not before:
         return False
-    order, flags, cipher = variant(ciphers)
+    order, flags, cipher = variants.deal()
     write_order(order)
     mapped.load(table_of(disk, cipher, flags, **rest))
     mapped.suspend()
@@ -223,7 +241,7 @@ def tables():
 
 def storm(text, disk, ciphers, wanted, **rest):
     """The storm itself, with so many changes."""
-    seen, changes = {}, 0
+    seen, changes, variants = {}, 0, Variants(ciphers)
     start = time.monotonic()
     with Mapped(NAME, table_of(disk, ciphers[0], **rest)) as mapped:
         stream = Stream(mapped.path, disk.sectors // 2048)
@@ -232,7 +250,7 @@ def storm(text, disk, ciphers, wanted, **rest):
             thread.start()
         while changes < wanted and stream.is_alive():
             patience(LONG)
-            changes += change(mapped, disk, stream, seen, ciphers, rest)
+            changes += change(mapped, disk, stream, seen, variants, rest)
         patience(LONG)
         toggles, wrong = hotplug.finish(), refused.finish()
         error = stream.finish()
@@ -261,13 +279,13 @@ def remove(mapped):
 def removals():
     """The last I/O is hardly done when the device goes."""
     disk = NullBlk("remove", 4, irqmode=2, completion_nsec=20000)
-    hotplug = Hotplug()
+    hotplug, variants = Hotplug(), Variants(CIPHERS)
     hotplug.start()
     ios = busy = 0
     start = time.monotonic()
     for number in range(24 * TIMES):
         patience(LONG)
-        order, flags, cipher = variant(CIPHERS)
+        order, flags, cipher = variants.deal()
         write_order(order)
         with Mapped(NAME, table_of(disk, cipher, flags)) as mapped:
             fio = Fio(filename=mapped.path, thread=1, ioengine="libaio", direct=1,
