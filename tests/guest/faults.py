@@ -20,15 +20,14 @@ import os
 import re
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from dmioctl import DeviceMapper
-from guestlib import Direct, Tap, note, read, run, seeded, write
+from guestlib import Direct, Tap, read, run, seeded, write
 from iolib import (Fio, Mapped, NullBlk, cipher_reset, completed, cpus, leave,
-                   patience, total, write_order)
+                   patience, run_parts, total, write_order)
 from storm import KEY, LONG, ORDERS, SIZES, table_of
 
 DEBUGFS = "/sys/kernel/debug/"
@@ -290,15 +289,7 @@ def main():
     cpus()
     for name in ("xcrypt_testcipher", "aesni_intel", "cryptd"):
         run("modprobe", name)
-    for part in [a for a in sys.argv[1:] if a in PARTS] or PARTS:
-        start = time.monotonic()
-        try:
-            PARTS[part]()
-        except Exception:               # whatever it was: one failed case
-            tap.ok(False, "%s: the test went on to its end" % part,
-                   traceback.format_exc())
-            break
-        note("%s took %.0f s" % (part, time.monotonic() - start))
+    run_parts(tap, PARTS, sys.argv[1:])
     leave(tap)
 
 

@@ -25,14 +25,12 @@ import re
 import sys
 import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import (Direct, Tap, load_module, note, read, run, seeded,
-                      use_intree)
-from iolib import (CIPHER, COUNTERS, Fio, Mapped, NullBlk, cipher_reset,
-                   completed, counters, cpus, leave, patience, total,
+from guestlib import Direct, Tap, load_module, note, run, seeded, use_intree
+from iolib import (COUNTERS, Fio, Mapped, NullBlk, cipher_reset, completed,
+                   counters, cpus, leave, patience, run_parts, total,
                    write_order)
 
 NAME = "xverify"
@@ -496,15 +494,7 @@ def main():
     cpus()
     if INTREE:
         use_intree()
-    for part in [a for a in sys.argv[1:] if a in PARTS] or PARTS:
-        start = time.monotonic()
-        try:
-            PARTS[part]()
-        except Exception:               # whatever it was: one failed case
-            tap.ok(False, "%s: the test went on to its end" % part,
-                   traceback.format_exc())
-            break
-        note("%s took %.0f s" % (part, time.monotonic() - start))
+    run_parts(tap, PARTS, [a for a in sys.argv[1:] if a != "--in-tree"])
     leave(tap)
 
 

@@ -20,7 +20,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import (Failed, Tap, create, guest_errors, info, note, read,
+from guestlib import (Failed, Tap, create, guest_errors, note, read,
                       remove, run, sectors, use_intree, use_ours, write)
 
 NAME = "hotplug0"

@@ -23,17 +23,15 @@ import os
 import re
 import struct
 import sys
-import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 import fio_verify
 from fio_verify import ANSWERS, FLAGS, ORDERS, SIZES, Disturber, Writers, one, wrong
-from guestlib import Direct, Failed, note, read, run, seeded
-from iolib import (COUNTERS, Fio, Mapped, NullBlk, cipher_reset, counters, cpus, leave,
-                   patience, total, write_order)
+from guestlib import Direct, Failed, read, run, seeded
+from iolib import (COUNTERS, Fio, Mapped, NullBlk, cipher_reset, counters,
+                   cpus, leave, patience, run_parts, total, write_order)
 
 NAME = "xtagged"
 KEY = seeded("integrity_stress", 32).hex()
@@ -325,14 +323,7 @@ def main():
     cpus()
     run("modprobe", "-a", "dm-integrity", "xcrypt_testcipher")
     run("modprobe", "gcm", status=None) # built in, on some kernels
-    for part in sys.argv[1:] or PARTS:
-        start = time.monotonic()
-        try:
-            {**PARTS, **MORE}[part]()
-        except Exception:               # whatever it was: one failed case
-            tap.ok(False, "%s: the test went on to its end" % part, traceback.format_exc())
-            break
-        note("%s took %.0f s" % (part, time.monotonic() - start))
+    run_parts(tap, {**PARTS, **MORE}, sys.argv[1:] or PARTS)
     leave(tap)
 
 

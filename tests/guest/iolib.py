@@ -2,13 +2,16 @@
 """What the tests of the I/O path share: null_blk, mapped devices, the test
 cipher's parameters, fio."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
+import traceback
 
 from dmioctl import DeviceMapper
-from guestlib import Failed, read, run, write
+from guestlib import Failed, note, read, run, write
 
 CONFIGFS = "/sys/kernel/config"
 TRACEFS = "/sys/kernel/tracing"
@@ -196,6 +199,27 @@ def patience(seconds=120):
         raise Hung("nothing came to an end for %d s" % seconds)
     signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)
+
+
+@contextlib.contextmanager
+def to_its_end(tap, name="the test"):
+    """Around what must not end early: whatever it was is one failed case."""
+    try:
+        yield
+    except Exception:                   # pylint: disable=broad-except
+        tap.ok(False, name + ": went on to its end", traceback.format_exc())
+
+
+def run_parts(tap, parts, wanted):
+    """Runs the functions in parts, {name: function}, whose names are wanted
+    (all if none), until one does not come to its end."""
+    for name in wanted or parts:
+        start = time.monotonic()
+        with to_its_end(tap, name):
+            parts[name]()
+            note("%s took %.0f s" % (name, time.monotonic() - start))
+            continue
+        break
 
 
 def leave(tap):

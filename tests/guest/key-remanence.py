@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import (Direct, Failed, Tap, exists, info, note, read, remove, run,
                       sectors, status_of, table, use_intree, use_ours)
+from storm import Tagged
 
 DISK = "/dev/vda"
 NAME = "remanence"
@@ -46,6 +47,12 @@ CIPHERS = (
     ("generic", "capi:%s-plain64" % GENERIC, 64, "0:32,32:32", ""),
     ("flags", "aes-xts-plain64", 64, "0:32,32:32",
      " 2 no_read_workqueue no_write_workqueue"),
+)
+
+# As above; last the bytes that are kept for a sector.
+AEADS = (
+    ("gcm", "capi:gcm(aes)-random", 32, "0:32", 28),
+    ("authenc", "capi:authenc(hmac(sha256),xts(aes))-random", 96, "0:32,32:32", 48),
 )
 
 
@@ -99,11 +106,11 @@ def keyload(*args, wanted=0):
     return text
 
 
-def create(cipher, size, aes, options, how="hex", secure=False, wanted=0):
+def create(cipher, size, aes, options, how="hex", secure=False, disk=DISK):
     """A device with a key of its own."""
     keyload(*(["secure"] if secure else []), "create", NAME,
-            sectors(DISK) - 64, cipher, size, "0 %s 0%s" % (DISK, options),
-            NEEDLES, aes, how, wanted=wanted)
+            sectors(disk) - 64, cipher, size, "0 %s 0%s" % (disk, options),
+            NEEDLES, aes, how)
     run("dmsetup", "mknodes", NAME)
 
 
@@ -170,9 +177,9 @@ def control():
     settled("and finds nothing once the program wiped it")
 
 
-def life(name, cipher, size, aes, options):
+def life(name, cipher, size, aes, options, disk=DISK):
     """Wipe, another key, close; the target alone clears the text."""
-    create(cipher, size, aes, options)
+    create(cipher, size, aes, options, disk=disk)
     present(name + ": the key in use is found", hexes=False)
     use()
     run("dmsetup", "suspend", NAME)
@@ -185,6 +192,13 @@ def life(name, cipher, size, aes, options):
     use()
     remove(NAME)
     settled(name + ": no trace of the next key after close")
+
+
+def authenticated(name, cipher, size, aes, kept):
+    """life() with kept bytes beside each sector, on a dm-integrity device."""
+    below = Tagged("below", kept)
+    life(name, cipher, size, aes, " 1 integrity:%d:aead" % kept, disk=below.path)
+    below.remove()
 
 
 def replaced():
@@ -300,6 +314,8 @@ def main():
     guarded("set", replaced)
     for line in CIPHERS:
         guarded(line[0], life, *line)
+    for line in AEADS:
+        guarded(line[0], authenticated, *line)
     for line in CIPHERS:
         if line[0] in ("xts", "lmk3", "elephant"):
             guarded(line[0] + "-keyring", keyring, *line)

@@ -26,7 +26,6 @@ import struct
 import sys
 import threading
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -34,7 +33,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from dmioctl import DeviceMapper
 from guestlib import Tap, note, run, seeded, write
 from iolib import (Fio, Mapped, NullBlk, cipher_reset, completed, cpus, leave,
-                   patience, total, write_order)
+                   patience, run_parts, total, write_order)
 
 NAME = "storm"
 TIMES = int(os.environ.get("STORM", "1"))
@@ -414,13 +413,7 @@ def main():
     note("SEED=%d" % seed)
     for name in ("xcrypt_testcipher", "aesni_intel", "cryptd"):
         run("modprobe", name)
-    for part in [a for a in sys.argv[1:] if a in PARTS] or PARTS:
-        try:
-            PARTS[part]()
-        except Exception:               # whatever it was: one failed case
-            tap.ok(False, "%s: the test went on to its end" % part,
-                   traceback.format_exc())
-            break
+    run_parts(tap, PARTS, sys.argv[1:])
     leave(tap)
 
 

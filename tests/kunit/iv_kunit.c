@@ -10,27 +10,7 @@
 #include <linux/sizes.h>
 
 #include "../../iv.c"
-
-/* What table.c would fill in, and what ctr has to answer. */
-struct geometry {
-	const char *name;
-	unsigned int n, block, sector, key_size, key_count;
-	unsigned int key_parts, key_extra;
-	const char *evp;		/* libcrypto's name of the cipher, "" */
-	const u8 *key;
-};
-
-enum hook { WRITE_PRE, WRITE_POST, READ_PRE, READ_POST, HOOKS };
-
-struct vector {
-	unsigned int geometry;
-	u64 ivs;
-	u64 seed;			/* of the sector's bytes */
-	const u8 *write_iv, *read_iv;
-	const u8 *sector[HOOKS];	/* SHA-256 after the hook, NULL if equal */
-};
-
-#include "iv-vectors.h"
+#include "iv-case.h"
 
 /* The kernel's words for the ciphers of the vectors. */
 static const struct {
@@ -94,16 +74,8 @@ static int iv_open(struct kunit *test, struct xcrypt_iv *iv, const struct geomet
 {
 	int r;
 
-	*iv = (struct xcrypt_iv) {
-		.ops = xcrypt_iv_find(geo->name),
-		.size = geo->n,
-		.block_size = geo->block,
-		.sector_size = geo->sector,
-		.key_size = geo->key_size,
-		.key_count = geo->key_count,
-	};
-	KUNIT_ASSERT_NOT_NULL(test, iv->ops);
-	r = xcrypt_iv_ctr(iv, error);
+	KUNIT_ASSERT_NOT_NULL(test, xcrypt_iv_find(geo->name));
+	r = iv_ctr(iv, geo, error);
 	if (!r && iv->ops->needs_cipher)
 		iv->cipher = cipher_new(test, geo->evp);
 	return r;
@@ -159,14 +131,6 @@ static int iv_make(struct kunit *test, struct xcrypt_iv *iv, u8 *result, u64 ivs
 	memcpy(result, out, iv->size);
 	kfree(out);
 	return r;
-}
-
-static int iv_post(struct xcrypt_iv *iv, u64 ivs, u8 *data, bool write)
-{
-	int (*post)(struct xcrypt_iv *iv, u64 ivs, u8 *data) =
-		write ? iv->ops->write_post : iv->ops->read_post;
-
-	return post ? post(iv, ivs, data) : 0;
 }
 
 /* Does the sector hold what the vector says?  before is what it held. */

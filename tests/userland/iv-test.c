@@ -9,29 +9,9 @@
 
 #include "../../dm-xcrypt.h"
 #include "test.h"
-
-/* What table.c would fill in, and what ctr has to answer. */
-struct geometry {
-	const char *name;
-	unsigned int n, block, sector, key_size, key_count;
-	unsigned int key_parts, key_extra;
-	const char *evp;		/* libcrypto's name of the cipher, "" */
-	const u8 *key;
-};
-
-enum hook { WRITE_PRE, WRITE_POST, READ_PRE, READ_POST, HOOKS };
+#include "../kunit/iv-case.h"
 
 static const char * const hook_names[] = { "write_pre", "write_post", "read_pre", "read_post" };
-
-struct vector {
-	unsigned int geometry;
-	u64 ivs;
-	u64 seed;			/* of the sector's bytes */
-	const u8 *write_iv, *read_iv;
-	const u8 *sector[HOOKS];	/* SHA-256 after the hook, NULL if equal */
-};
-
-#include "iv-vectors.h"
 
 /* key.c's part: a transform with one key, behind iv->cipher. */
 struct iv_cipher {
@@ -96,16 +76,8 @@ static int iv_open(struct xcrypt_iv *iv, const struct geometry *geo, char **erro
 {
 	int r;
 
-	*iv = (struct xcrypt_iv) {
-		.ops = xcrypt_iv_find(geo->name),
-		.size = geo->n,
-		.block_size = geo->block,
-		.sector_size = geo->sector,
-		.key_size = geo->key_size,
-		.key_count = geo->key_count,
-	};
-	assert(iv->ops);
-	r = xcrypt_iv_ctr(iv, error);
+	assert(xcrypt_iv_find(geo->name));
+	r = iv_ctr(iv, geo, error);
 	if (!r && iv->ops->needs_cipher)
 		iv->cipher = cipher_new(*geo->evp ? geo->evp : "AES-128-CBC");
 	return r;
@@ -165,14 +137,6 @@ static int iv_make(struct xcrypt_iv *iv, u8 *result, u64 ivs, u8 *data, bool wri
 	memcpy(result, out, iv->size);
 	free(buffer);
 	return r;
-}
-
-static int iv_post(struct xcrypt_iv *iv, u64 ivs, u8 *data, bool write)
-{
-	int (*post)(struct xcrypt_iv *iv, u64 ivs, u8 *data) =
-		write ? iv->ops->write_post : iv->ops->read_post;
-
-	return post ? post(iv, ivs, data) : 0;
 }
 
 /* Does the sector hold what the vector says?  NULL means: what it held before. */
