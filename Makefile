@@ -7,7 +7,9 @@
 #				leads to it, in an initramfs too
 #	make uninstall		take all that away again
 #	make dkms-install	the same through DKMS, which builds it again for
-#				each new kernel
+#				each new kernel; and hooks in
+#				/etc/kernel/{postinst,header_postinst}.d, so
+#				that a build that fails does not fail the kernel
 #	make dkms-uninstall	take that away again
 #	make deb		the Debian package dm-xcrypt-dkms, which does
 #				that, in build/deb
@@ -58,6 +60,7 @@ VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' dist/debian/changelog)
 MODPROBE_D ?= /etc/modprobe.d
 INITRAMFS_HOOKS ?= /etc/initramfs-tools/hooks
 DRACUT_CONF ?= /etc/dracut.conf.d
+KERNEL_HOOKS ?= /etc/kernel/postinst.d /etc/kernel/header_postinst.d
 CONFIG := $(MODPROBE_D)/dm-xcrypt.conf $(INITRAMFS_HOOKS)/dm-xcrypt $(DRACUT_CONF)/60-dm-xcrypt.conf
 
 # What DKMS needs to build the module.
@@ -100,12 +103,21 @@ install-config:
 uninstall-config:
 	rm -f $(addprefix $(DESTDIR),$(CONFIG))
 
+# For DKMS alone; the name sorts after dkms, before dracut and initramfs-tools.
+install-kernel-hooks:
+	for dir in $(KERNEL_HOOKS); do \
+		install -D -m 755 dist/dkms/kernel-hook "$(DESTDIR)$$dir/dm-xcrypt-dkms" || exit 1; \
+	done
+
+uninstall-kernel-hooks:
+	for dir in $(KERNEL_HOOKS); do rm -f "$(DESTDIR)$$dir/dm-xcrypt-dkms"; done
+
 install-source:
 	for file in $(SOURCE); do \
 		install -D -p -m "$$(stat -c %a $$file)" "$$file" "$(DESTDIR)$(DKMS_DIR)/$$file" || exit 1; \
 	done
 
-dkms-install: install-config
+dkms-install: install-config install-kernel-hooks
 	@command -v dkms >/dev/null || { echo "There is no dkms here (Debian: apt-get install dkms)." >&2; exit 1; }
 	if [ -n "$$(dkms status dm-xcrypt/$(VERSION))" ]; then dkms remove dm-xcrypt/$(VERSION) --all; fi
 	rm -rf "$(DKMS_DIR)"
@@ -114,7 +126,7 @@ dkms-install: install-config
 	dkms add dm-xcrypt/$(VERSION)
 	dkms install dm-xcrypt/$(VERSION)
 
-dkms-uninstall: uninstall-config
+dkms-uninstall: uninstall-config uninstall-kernel-hooks
 	if [ -n "$$(dkms status dm-xcrypt/$(VERSION))" ]; then dkms remove dm-xcrypt/$(VERSION) --all; fi
 	rm -rf "$(DKMS_DIR)"
 	@echo "Make all initramfs again (Debian: update-initramfs -u -k all)."
@@ -123,7 +135,8 @@ deb:
 	@scripts/deps build-essential debhelper dh-dkms
 	@scripts/build-deb
 
-.PHONY: check-boot install-config uninstall-config install-source dkms-install dkms-uninstall deb
+.PHONY: check-boot install-config uninstall-config install-kernel-hooks uninstall-kernel-hooks \
+	install-source dkms-install dkms-uninstall deb
 
 deps:
 	@scripts/deps
