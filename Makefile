@@ -27,7 +27,8 @@
 #	make check-cross	without guests: the module built for arm64 and
 #				s390x, its pure parts run on s390x
 #	make check-cryptsetup	cryptsetup's own tests on ours and on in-tree
-#				dm-crypt, or SUITE="name..": hours without KVM
+#				dm-crypt, or SUITE="name..": with KERNEL=7.3 in
+#				User Mode Linux; in QEMU hours without KVM
 #	make check-boot		an encrypted root through the Debian package:
 #				install, kernel upgrade, failures, removal;
 #				an hour
@@ -154,7 +155,7 @@ check-short: deps
 	@tests/run --short $(TESTS)
 
 check-cryptsetup: deps
-	@tests/cryptsetup-suite/run $(SUITE)
+	@tests/cryptsetup-suite/run $(if $(filter 7.3,$(KERNEL)),--uml) $(SUITE)
 
 check-debug: deps
 	@tests/run --debug $(TESTS)
