@@ -14,7 +14,8 @@ no sense are refused.
     aead	as tables, with tags and IVs beside the sectors, on dm-integrity
 
 A change counts only if I/O was completed before it, since the one before, and
-after it.  STORM=N in the environment: N times the usual number of changes.
+after it.  STORM=N in the environment: N times the usual number of changes, 0.2
+at the least; there are too few for all shapes of a table then.
 """
 
 import errno
@@ -36,7 +37,7 @@ from iolib import (Fio, Mapped, NullBlk, cipher_reset, completed, cpus, leave,
                    patience, run_parts, total, write_order)
 
 NAME = "storm"
-TIMES = int(os.environ.get("STORM", "1"))
+TIMES = float(os.environ.get("STORM", "1"))
 SIZES = ":".join("%d/10" % size for size in (
     512, 1024, 1536, 3072, 4096, 9728, 16384, 65536, 262144, 524288))
 ORDERS = ("inline", "offload", "fifo", "sort")
@@ -234,7 +235,7 @@ def tables():
     for irqmode in (1, 2):
         disk = NullBlk("storm%d" % irqmode, 12, irqmode=irqmode,
                        completion_nsec=20000, submit_queues=irqmode)
-        storm("irqmode %d" % irqmode, disk, CIPHERS, 40 * TIMES)
+        storm("irqmode %d" % irqmode, disk, CIPHERS, int(40 * TIMES))
         disk.remove()
 
 
@@ -261,10 +262,11 @@ def storm(text, disk, ciphers, wanted, **rest):
     tap.ok(changes >= wanted, "%s: %d changes of table with I/O before and "
            "after, %d with I/O in flight" % (text, changes, seen.get("busy", 0)), seen)
     missing = [key for key in ORDERS + FLAGS + ciphers if not seen.get(key)]
-    tap.ok(not missing, "%s: each write order, flag and cipher had its turn" %
-           text, "none of: %r" % missing)
-    tap.ok(toggles >= 20, "%s: CPUs went and came %d times" % (text, toggles))
-    tap.ok(refused.loads >= 10 and not wrong, "%s: %d tables without sense were "
+    if wanted >= len(ORDERS) * len(FLAGS):
+        tap.ok(not missing, "%s: each write order, flag and cipher had its turn" %
+               text, "none of: %r" % missing)
+    tap.ok(toggles >= min(20, wanted / 2), "%s: CPUs went and came %d times" % (text, toggles))
+    tap.ok(refused.loads >= min(10, wanted) and not wrong, "%s: %d tables without sense were "
            "refused meanwhile" % (text, refused.loads), "\n".join(wrong[:5]))
     note("%s took %.0f s" % (text, time.monotonic() - start))
 
@@ -282,7 +284,7 @@ def removals():
     hotplug.start()
     ios = busy = 0
     start = time.monotonic()
-    for number in range(24 * TIMES):
+    for number in range(int(24 * TIMES)):
         patience(LONG)
         order, flags, cipher = variants.deal()
         write_order(order)
@@ -307,7 +309,7 @@ def removals():
             tap.ok(False, "remove %d: %s %s %s" % (number, order, flags, cipher), errors)
     toggles = hotplug.finish()
     cipher_reset()
-    tap.ok(ios >= 24 * TIMES and busy >= 6 * TIMES, "remove: %d devices, %d I/Os, "
+    tap.ok(ios >= 24 * TIMES and busy >= int(6 * TIMES), "remove: %d devices, %d I/Os, "
            "%d removed by the last close; CPUs changed %d times" %
            (24 * TIMES, ios, busy, toggles))
     note("remove took %.0f s" % (time.monotonic() - start))
@@ -338,7 +340,7 @@ def data():
         with Mapped(NAME, table_of(disk, text, key=key)) as mapped:
             stream = Stream(mapped.path, 6, jobs=2)
             stream.start()
-            while changes < 6 * TIMES and stream.is_alive():
+            while changes < int(6 * TIMES) and stream.is_alive():
                 patience(LONG)
                 if not wait_io(mapped, completed(mapped.disk)[0], stream):
                     break
@@ -349,7 +351,7 @@ def data():
                 changes += 1
             error = stream.finish()
             remove(mapped)
-        tap.ok(not error and changes >= 6 * TIMES, "%s: %d writes, %d changes of "
+        tap.ok(not error and changes >= int(6 * TIMES), "%s: %d writes, %d changes of "
                "table (%.0f s)" % (text, stream.writes, changes,
                                    time.monotonic() - start), error)
     disk.remove()
@@ -397,7 +399,7 @@ def aead():
     """Tags and IVs beside the sectors."""
     for key_size, size, ciphers in AEADS:
         below = Tagged("tagged", size)
-        storm(ciphers[0], below, ciphers, 30 * TIMES,
+        storm(ciphers[0], below, ciphers, int(30 * TIMES),
               key=seeded("aead", key_size).hex(), option="integrity:%d:aead" % size)
         below.remove()
 
