@@ -30,8 +30,10 @@
 #				dm-crypt, or SUITE="name..": with KERNEL=7.3 in
 #				User Mode Linux; in QEMU hours without KVM
 #	make check-boot		an encrypted root through the Debian package:
-#				install, kernel upgrade, failures, removal;
-#				an hour
+#				install, kernel upgrade, failures, removal; and
+#				through make dkms-install, make install; hours
+#				without KVM, or STEPS="name..", see
+#				tests/slow/60-boot
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
