@@ -258,6 +258,9 @@ static int forget_key(struct crypt_config *cc)
 	drop_key_string(cc);
 	get_random_bytes(cc->key, cc->key_size);
 	r = set_ciphers(cc);
+	if (r)
+		DMERR("%s refuses a random key: %d, it may still hold the last one",
+		      cc->cipher_api, r);
 	xcrypt_iv_wipe(&cc->iv);
 	memzero_explicit(cc->key, cc->key_size);
 	return r;
@@ -495,11 +498,7 @@ int xcrypt_key_replace(struct crypt_config *cc, char *text)
  */
 int xcrypt_key_wipe(struct crypt_config *cc)
 {
-	int r = forget_key(cc);
-
-	if (r)
-		DMERR("key wipe: %s refuses a random key: %d", cc->cipher_api, r);
-	return r;
+	return forget_key(cc);
 }
 
 /**

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * xcrypt-picky: a cipher that does not encrypt, and refuses a key of the right
- * size if its first byte is 0xbb.  No real cipher does that outside FIPS mode.
+ * size if its first 8 bytes are 0xbb, which no random key's are.  No real cipher
+ * does that outside FIPS mode.
  *
  *	capi:xcrypt-picky-plain64
  *
  * Parameters: keys, how many keys it took so far; last, the first byte of the
- * last one it took, refused ones do not count.
+ * last one it took, refused ones do not count; refuse, whether it takes none.
  */
 #include <linux/module.h>
 #include <crypto/internal/skcipher.h>
 #include <crypto/scatterwalk.h>
 
 #define PICKY_KEY_SIZE	32
-#define PICKY_REFUSED	0xbb
+#define PICKY_REFUSED	"\xbb\xbb\xbb\xbb\xbb\xbb\xbb\xbb"
 
 static unsigned int keys;
 module_param(keys, uint, 0444);
@@ -21,9 +22,12 @@ module_param(keys, uint, 0444);
 static unsigned int last;
 module_param(last, uint, 0444);
 
+static bool refuse;
+module_param(refuse, bool, 0644);
+
 static int picky_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int size)
 {
-	if (key[0] == PICKY_REFUSED)
+	if (refuse || !memcmp(key, PICKY_REFUSED, strlen(PICKY_REFUSED)))
 		return -EKEYREJECTED;
 	last = key[0];
 	keys++;
