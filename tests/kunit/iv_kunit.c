@@ -186,7 +186,8 @@ static unsigned int geometry_check(struct kunit *test, struct xcrypt_iv *iv, uns
 }
 
 static const char * const generators[] = {
-	"plain", "plain64", "plain64be", "essiv", "benbi", "null", "lmk", "tcw", "eboiv", "elephant",
+	"plain", "plain64", "plain64be", "essiv", "benbi", "null", "lmk", "tcw", "eboiv",
+	"elephant",
 };
 
 static void generator_name(const char * const *name, char *text)
