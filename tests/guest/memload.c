@@ -202,29 +202,43 @@ static void writer(struct job *job, unsigned int who, int direct)
 	_exit(0);
 }
 
+/* From version when to the next.  Returns how many pages got there: all, unless stopped. */
+static size_t walk(struct job *job, uint64_t *p, size_t pages, uint64_t when)
+{
+	size_t i;
+
+	for (i = 0; i < pages && !shared->stop; i++) {
+		heed_hold();
+		if (!good(p + i * PAGE / 8, PAGE, 99, i, when))
+			bad(job, i, when);
+		fill(p + i * PAGE / 8, PAGE, 99, i, when + 1);
+		job->count++;
+		if (i % (BLOCK / PAGE))
+			continue;
+		job->goals++;
+		if (job->goals > job->goal)
+			sleep_ms(50);	/* leave memory, too */
+	}
+	return i;
+}
+
 static void hog(struct job *job, size_t mib)
 {
-	size_t pages = mib * (BLOCK / PAGE), i;
-	uint64_t *p = memory(pages * PAGE), when;
+	size_t pages = mib * (BLOCK / PAGE), i, done;
+	uint64_t *p = memory(pages * PAGE), when = 0;
 
 	for (i = 0; i < pages; i++) {
 		heed_hold();
 		fill(p + i * PAGE / 8, PAGE, 99, i, 0);
 		job->count++;
 	}
-	for (when = 0; !shared->stop; when++) {
-		for (i = 0; i < pages && !shared->stop; i++) {
-			heed_hold();
-			if (!good(p + i * PAGE / 8, PAGE, 99, i, when))
-				bad(job, i, when);
-			fill(p + i * PAGE / 8, PAGE, 99, i, when + 1);
-			job->count++;
-			if (i % (BLOCK / PAGE))
-				continue;
-			job->goals++;
-			if (job->goals > job->goal)
-				sleep_ms(50);	/* leave memory, too */
-		}
+	while ((done = walk(job, p, pages, when)) == pages)
+		when++;
+	/* whatever is still swapped out comes back and is compared, too */
+	for (i = 0; i < pages; i++) {
+		if (!good(p + i * PAGE / 8, PAGE, 99, i, when + (i < done)))
+			bad(job, i, when);
+		job->count++;
 	}
 	_exit(0);
 }
