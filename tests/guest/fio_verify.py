@@ -232,8 +232,9 @@ def reserve():
     for order in ORDERS:
         patience()
         write_order(order)
-        peak, held = 0, not INTREE
-        # The disk takes nothing until the share is used up, for sure.
+        peak, held, still = 0, not INTREE, 0
+        # The disk takes nothing until the share is used up, and then for as
+        # long as it takes to see that no write gets more.
         with Mapped("gate", [(0, disk.sectors, "linear", disk.path + " 0")]) as gate, \
                 Mapped(NAME, table_of(gate, "aes-xts-plain64")) as mapped:
             if held:
@@ -243,9 +244,11 @@ def reserve():
                       offset_increment="%dM" % (megabytes // 2), rw="write", bs="1M",
                       verify="crc32c", do_verify=1, verify_fatal=1, verify_state_save=0)
             while fio.running():
-                peak = max(peak, int(mapped.info().get("pages", 0)))
+                pages = int(mapped.info().get("pages", 0))
                 # the reserve, 256 pages, is counted, and a write takes as many
-                if held and peak >= share - 512:
+                still = still + 1 if pages >= share - 512 and pages <= peak else 0
+                peak = max(peak, pages)
+                if held and still == 50:
                     held = False
                     gate.resume()
                 time.sleep(0.02)
