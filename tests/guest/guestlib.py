@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the guest's Python tests share: TAP, commands, device-mapper."""
 
+import errno
 import hashlib
 import mmap
 import os
@@ -10,6 +11,12 @@ import sys
 import time
 
 SECTOR = 512
+# What the kernel itself answers, to in-tree dm-crypt too: of 6.1, and later.
+# No such path; a path that is no block device; a key of another type.
+NODEV, NOTBLK, WRONG_TYPE = {
+    "6.1": (errno.ENODEV, errno.ENODEV, errno.ENOENT),
+}.get(os.environ.get("VM_KERNEL", "6.1"),
+      (errno.ENOENT, errno.ENOTBLK, errno.EINVAL))
 
 
 class Tap:

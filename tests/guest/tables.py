@@ -23,8 +23,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from dmioctl import DEV_STATUS, DeviceMapper
-from guestlib import (Direct, Tap, load_module, note, read, run, seeded,
-                      status_of, use_intree, use_ours, write)
+from guestlib import (NODEV, NOTBLK, WRONG_TYPE, Direct, Tap, load_module, note,
+                      read, run, seeded, status_of, use_intree, use_ours, write)
 
 DEV = "/dev/ram0"
 DISCARDS = "/dev/vda"                   # one that may be discarded
@@ -33,11 +33,6 @@ HEX = {n: seeded("tables %d" % n, n).hex() for n in
        (1, 15, 16, 17, 24, 30, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66, 80, 96,
         128, 1040)}
 XTS = "aes-xts-plain64"
-# What the kernel itself answers, to in-tree dm-crypt too: of 6.1, and later.
-NODEV, NOTBLK, WRONG_TYPE = {
-    "6.1": (errno.ENODEV, errno.ENODEV, errno.ENOENT),
-}.get(os.environ.get("VM_KERNEL", "6.1"),
-      (errno.ENOENT, errno.ENOTBLK, errno.EINVAL))
 
 keyutils = ctypes.CDLL("libkeyutils.so.1", use_errno=True)
 SESSION_KEYRING = -3
