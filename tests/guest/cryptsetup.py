@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import (Direct, Failed, Tap, exists, guest_errors, info, note,
                       owners, read, run, sectors, seeded, status_of, table,
-                      use_intree, use_ours)
+                      use_intree, use_ours, write)
 
 KEYS = "/run/xcrypt-keys"               # tmpfs
 PBKDF = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
@@ -552,8 +552,18 @@ def guarded(text, action):
                 status_of("dmsetup", "remove", "--force", v.name)
 
 
+def all_ciphers():
+    """7.3 lets programs have only some of the kernel's ciphers, and cryptsetup
+    refuses to format with what it cannot try; that is a setting."""
+    restrict = "/proc/sys/crypto/af_alg_restrict"
+    run("modprobe", "-q", "af_alg", status=None)
+    if os.path.exists(restrict):
+        write(restrict, "0")
+
+
 def main():
     """All parts in turn."""
+    all_ciphers()
     os.makedirs(KEYS, mode=0o700)
     secret("pass", b"a passphrase that is no secret")
     secret("wrong", b"another one")
