@@ -34,13 +34,15 @@
 #				through make dkms-install, make install; hours
 #				without KVM, or STEPS="name..", see
 #				tests/slow/60-boot
+#	make bench		measure, in guests: all, or BENCH="name..";
+#				writes build/bench/report.md, see tests/bench/run
 #	make guest		only build the module for a guest
 #	make clean		remove what was built here; guests stay in
 #				${XDG_CACHE_HOME:-~/.cache}/dm-xcrypt
 #
 #	KDIR=DIR	kernel build tree for make, install (the running
 #			kernel's)
-#	KERNEL=6.1	guest kernel for demo, check, guest
+#	KERNEL=6.1	guest kernel for demo, check, bench, guest
 #	DESTDIR=DIR	a root directory to install to, instead of this
 #			machine's; so does the kernel's INSTALL_MOD_PATH=DIR
 #	INITRAMFS=yes	install and uninstall make the initramfs of KDIR's
@@ -50,6 +52,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?= 6.1
 TESTS ?=
 SUITE ?=
+BENCH ?=
 export KERNEL
 
 # One of them is enough.
@@ -171,8 +174,8 @@ check-cross: deps
 check-boot: deps
 	@tests/run --dir tests/slow boot
 
-bench:
-	@echo "make bench: there is no benchmark yet" >&2; exit 1
+bench: deps
+	@tests/bench/run $(BENCH)
 
 # Objects that an in-place build left, without asking for a kernel tree.
 clean:
