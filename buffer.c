@@ -22,6 +22,10 @@
 #define XCRYPT_MEMORY_PERCENT	2
 /* Pages; the least share of a device, whatever the memory. */
 #define XCRYPT_MIN_SHARE	(16UL * BIO_MAX_VECS)
+/* Pages that are got and given back in one go. */
+#define XCRYPT_CHUNK		32U
+/* Pages that a CPU counts for itself: so many more than its share for each. */
+#define XCRYPT_COUNT_BATCH	64
 
 static DEFINE_SPINLOCK(share_lock);
 static unsigned int share_devices;	/* under share_lock */
@@ -57,7 +61,7 @@ static void *pool_page_alloc(gfp_t gfp, void *data)
 
 	page = alloc_page(gfp);
 	if (page)
-		percpu_counter_inc(&cc->n_pages);
+		percpu_counter_add_batch(&cc->n_pages, 1, XCRYPT_COUNT_BATCH);
 	return page;
 }
 
@@ -65,35 +69,80 @@ static void pool_page_free(void *page, void *data)
 {
 	struct crypt_config *cc = data;
 
-	percpu_counter_dec(&cc->n_pages);
+	percpu_counter_add_batch(&cc->n_pages, -1, XCRYPT_COUNT_BATCH);
 	__free_page(page);
+}
+
+/*
+ * Up to n pages: spare ones, as long as the device is within its share, else
+ * one from the pool.  Returns how many, 0 if there is none.
+ */
+static unsigned int get_pages(struct crypt_config *cc, struct page **page, unsigned int n,
+			      gfp_t gfp)
+{
+	unsigned int got = 0;
+
+	n = min(n, XCRYPT_CHUNK);
+	if (percpu_counter_read_positive(&cc->n_pages) + n <= READ_ONCE(share_pages))
+		got = xcrypt_spare_get(page, n);
+	if (got) {
+		percpu_counter_add_batch(&cc->n_pages, got, XCRYPT_COUNT_BATCH);
+		return got;
+	}
+	*page = mempool_alloc(&cc->page_pool, gfp | __GFP_HIGHMEM);
+	return *page ? 1 : 0;
 }
 
 /* Give clone the pages for size bytes.  Returns false if one is missing. */
 static bool clone_add_pages(struct crypt_config *cc, struct bio *clone, unsigned int size,
 			    gfp_t gfp)
 {
-	struct page *page;
-	unsigned int len;
+	struct page *page[XCRYPT_CHUNK];
+	unsigned int i, n, len;
 
 	while (size) {
-		page = mempool_alloc(&cc->page_pool, gfp | __GFP_HIGHMEM);
-		if (!page)
+		n = get_pages(cc, page, DIV_ROUND_UP(size, PAGE_SIZE), gfp);
+		if (!n)
 			return false;
-		len = min_t(unsigned int, size, PAGE_SIZE);
-		__bio_add_page(clone, page, len, 0);
-		size -= len;
+		for (i = 0; i < n; i++) {
+			len = min_t(unsigned int, size, PAGE_SIZE);
+			__bio_add_page(clone, page[i], len, 0);
+			size -= len;
+		}
 	}
 	return true;
 }
 
+/* A pool that lacks pages gets them first; who sleeps there waits for them. */
+static void put_pages(struct crypt_config *cc, struct page **page, unsigned int n)
+{
+	/* as mempool_free() has it ahead of the same look without the lock */
+	smp_rmb();
+	if (likely(READ_ONCE(cc->page_pool.curr_nr) >= cc->page_pool.min_nr)) {
+		percpu_counter_add_batch(&cc->n_pages, -(s64)n, XCRYPT_COUNT_BATCH);
+		xcrypt_spare_put(page, n);
+		return;
+	}
+	while (n)
+		mempool_free(page[--n], &cc->page_pool);
+}
+
 static void clone_free_pages(struct crypt_config *cc, struct bio *clone)
 {
-	struct bvec_iter_all iter;
+	struct page *page[XCRYPT_CHUNK];
+	unsigned int n = 0;
 	struct bio_vec *bv;
+	int i;
 
-	bio_for_each_segment_all(bv, clone, iter)
-		mempool_free(bv->bv_page, &cc->page_pool);
+	bio_for_each_bvec_all(bv, clone, i) {
+		page[n++] = bv->bv_page;
+		if (n == XCRYPT_CHUNK) {
+			put_pages(cc, page, n);
+			n = 0;
+		}
+	}
+	if (n)
+		put_pages(cc, page, n);
 }
 
 /* One attempt with gfp.  Returns the clone or NULL, nothing in between. */

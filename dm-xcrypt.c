@@ -494,6 +494,18 @@ static const struct kernel_param_ops order_param_ops = {
 module_param_cb(write_order, &order_param_ops, NULL, 0644);
 MODULE_PARM_DESC(write_order, "order in which encrypted writes are submitted, for devices created from now on: inline, offload, fifo, sort or auto (default: auto: sort on rotational devices, else inline)");
 
+static int spare_param_get(char *buf, const struct kernel_param *kp)
+{
+	return sprintf(buf, "%u\n", xcrypt_spare_count());
+}
+
+static const struct kernel_param_ops spare_param_ops = {
+	.get = spare_param_get,
+};
+
+module_param_cb(spare_pages, &spare_param_ops, NULL, 0444);
+MODULE_PARM_DESC(spare_pages, "pages kept for the next writes, now");
+
 /**
  * xcrypt_default_order() - what the module parameter write_order says now
  *
@@ -552,8 +564,14 @@ static int __init xcrypt_init(void)
 		return -EINVAL;
 	}
 
+	r = xcrypt_spare_init();
+	if (r)
+		return r;
 	xcrypt_target.name = target_name;
 	r = dm_register_target(&xcrypt_target);
+	if (!r)
+		return 0;
+	xcrypt_spare_exit();
 	if (r != -EEXIST && r != -EBUSY)
 		return r;
 	explain_name_taken(r);
@@ -564,6 +582,7 @@ static int __init xcrypt_init(void)
 static void __exit xcrypt_exit(void)
 {
 	dm_unregister_target(&xcrypt_target);
+	xcrypt_spare_exit();
 }
 
 module_init(xcrypt_init);

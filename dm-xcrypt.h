@@ -10,6 +10,7 @@
  *   sort.c       the order in which encrypted writes reach the disk
  *   queue.c      per-CPU work lists that idle CPUs take over
  *   buffer.c     ciphertext pages of writes, under memory pressure too
+ *   spare.c      pages kept for the next write
  *   integrity.c  tags and IVs that are stored beside the sectors
  *   key.c        key text, keyrings, cipher allocation, wiping
  *   table.c      table line -> crypt_config and back; status, messages, limits
@@ -455,6 +456,13 @@ int xcrypt_buffer_init(struct crypt_config *cc);
 void xcrypt_buffer_exit(struct crypt_config *cc);
 struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait);
 void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone);
+
+/* spare.c */
+unsigned int xcrypt_spare_get(struct page **page, unsigned int n);
+void xcrypt_spare_put(struct page **page, unsigned int n);
+unsigned int xcrypt_spare_count(void);
+int xcrypt_spare_init(void);
+void xcrypt_spare_exit(void);
 
 /* integrity.c */
 int xcrypt_integrity_ctr(struct dm_target *ti);

@@ -3,7 +3,7 @@
 """CPUs that come and go, and suspend-to-RAM, under verified I/O; and what a
 write keeps of its origin on its way down: I/O priority and cgroup.
 
-hotplug.py [hotplug] [suspend] [origin] [--intree]
+hotplug.py [hotplug] [spares] [suspend] [origin] [--intree]
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from guestlib import (Failed, Tap, create, guest_errors, note, read,
 NAME = "hotplug0"
 LOWER = "/dev/nullb0"
 ORDER = "/sys/module/dm_xcrypt/parameters/write_order"
+SPARES = "/sys/module/dm_xcrypt/parameters/spare_pages"
 TOGGLES = 16                            # offline and online, in each mode
 SUSPENDS = 12                           # at the least, in all
 tap = Tap()
@@ -154,6 +155,25 @@ def hotplug():
                (name, done, busy))
         ended(fio, name)
         note("%s took %.0f s" % (name, time.monotonic() - begin))
+
+
+def spares():
+    """Pages that a CPU kept go back after it went offline, too."""
+    cpu = sorted(glob.glob("/sys/devices/system/cpu/cpu[1-9]*"))[-1]
+    create(NAME, line_for(LOWER, "no_write_workqueue"))
+    run("taskset", "-c", cpu.rsplit("cpu", 1)[1], "dd", "if=/dev/zero", "bs=1M", "count=4",
+        "oflag=direct", "of=/dev/mapper/" + NAME)
+    remove(NAME)
+    kept = int(read(SPARES))
+    write(cpu + "/online", "0")
+    tries = 0
+    while int(read(SPARES)) and tries < 200:
+        tries += 1
+        time.sleep(0.1)
+    left = int(read(SPARES))
+    write(cpu + "/online", "1")
+    tap.ok(kept and not left, "spares: %d pages are kept, %d when the CPU has been "
+           "away for a while" % (kept, left))
 
 
 def suspends():
@@ -341,9 +361,9 @@ def main():
     # a suspended 9p is no place to start programs from
     shutil.copy(__file__, "/run/")
     null_blk()
-    parts = [part for part in (origin, hotplug, suspend)
+    parts = [part for part in (origin, hotplug, spares, suspend)
              if part.__name__ in sys.argv or
-             not set(sys.argv) & {"origin", "hotplug", "suspend"}]
+             not set(sys.argv) & {"origin", "hotplug", "spares", "suspend"}]
     for part in parts:
         try:
             part()

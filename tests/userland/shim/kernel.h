@@ -123,6 +123,7 @@ typedef int iterate_devices_callout_fn;
 typedef unsigned long *cpumask_var_t;
 struct bio;
 struct dm_target;
+struct page;
 struct queue_limits;
 struct target_type;
 struct bvec_iter { sector_t bi_sector; };
