@@ -20,7 +20,7 @@
 #include <linux/sched.h>
 #include "dm-xcrypt.h"
 
-/* Sectors between two offers of the CPU to others. */
+/* 512-byte sectors between two offers of the CPU to others. */
 #define XCRYPT_RESCHED_SECTORS	64
 
 /* The block that lies behind the io itself in the per-bio data. */
@@ -289,6 +289,16 @@ static void request_done(void *data, int error)
 
 XCRYPT_CRYPTO_DONE(crypto_done, request_done)
 
+static void set_callback(struct crypt_config *cc, void *req, bool may_sleep)
+{
+	u32 flags = CRYPTO_TFM_REQ_MAY_BACKLOG | (may_sleep ? CRYPTO_TFM_REQ_MAY_SLEEP : 0);
+
+	if (cc->aead)
+		aead_request_set_callback(req, flags, crypto_done, dmreq_of(cc, req));
+	else
+		skcipher_request_set_callback(req, flags, crypto_done, dmreq_of(cc, req));
+}
+
 /*
  * A block for the next sector in ctx->req: the embedded one first, then the
  * pool's.  Returns -EAGAIN if none is to be had without sleeping.
@@ -315,10 +325,12 @@ static int get_request(struct dm_crypt_io *io, bool may_sleep)
 	dmreq->bounce = NULL;
 	sg_init_table(&dmreq->sg_in, 1);
 	sg_init_table(&dmreq->sg_out, 1);
+	dmreq->iv = iv_of(cc, ctx->req);
 	if (cc->aead)
 		aead_request_set_tfm(ctx->req, cc->aead);
 	else
 		skcipher_request_set_tfm(ctx->req, cc->tfms[0]);
+	set_callback(cc, ctx->req, may_sleep);
 	return 0;
 }
 
@@ -330,27 +342,21 @@ static u64 iv_number(struct crypt_config *cc, sector_t sector)
 	return test_bit(XCRYPT_IV_LARGE_SECTORS, &cc->flags) ? ivs >> cc->sector_shift : ivs;
 }
 
-static u32 request_flags(bool may_sleep)
-{
-	return CRYPTO_TFM_REQ_MAY_BACKLOG | (may_sleep ? CRYPTO_TFM_REQ_MAY_SLEEP : 0);
-}
-
 /* Encrypt or decrypt from src to sg_out.  Returns what the cipher said. */
 static int skcipher_sector(struct crypt_config *cc, struct skcipher_request *req,
-			   struct scatterlist *src, u8 *iv, bool may_sleep)
+			   struct scatterlist *src)
 {
 	struct xcrypt_dmreq *dmreq = dmreq_of(cc, req);
 
 	if (cc->tfms_count > 1)
 		skcipher_request_set_tfm(req, cc->tfms[(dmreq->sector + cc->iv_offset) &
 						       (cc->tfms_count - 1)]);
-	skcipher_request_set_callback(req, request_flags(may_sleep), crypto_done, dmreq);
-	skcipher_request_set_crypt(req, src, &dmreq->sg_out, cc->sector_size, iv);
+	skcipher_request_set_crypt(req, src, &dmreq->sg_out, cc->sector_size, dmreq->iv);
 	return is_write(dmreq->ctx) ? crypto_skcipher_encrypt(req) : crypto_skcipher_decrypt(req);
 }
 
 /* The same in place, with the tag and what it covers beside the sector. */
-static int aead_sector(struct crypt_config *cc, struct aead_request *req, u8 *iv, bool may_sleep)
+static int aead_sector(struct crypt_config *cc, struct aead_request *req)
 {
 	struct xcrypt_dmreq *dmreq = dmreq_of(cc, req);
 	struct scatterlist *data = &dmreq->sg_out;
@@ -359,19 +365,18 @@ static int aead_sector(struct crypt_config *cc, struct aead_request *req, u8 *iv
 	unsigned int tag_size = cc->integrity.tag_size;
 
 	aad->sector = cpu_to_le64(dmreq->sector);
-	memcpy(aad->iv, iv, cc->iv.size);
+	memcpy(aad->iv, dmreq->iv, cc->iv.size);
 	sg_init_table(aad->sg, ARRAY_SIZE(aad->sg));
 	sg_set_buf(&aad->sg[0], &aad->sector, aad_size);
 	sg_set_page(&aad->sg[1], sg_page(data), data->length, data->offset);
 	sg_set_buf(&aad->sg[2], xcrypt_metadata_of(io_of(dmreq->ctx), dmreq->sector), tag_size);
 
 	aead_request_set_ad(req, aad_size);
-	aead_request_set_callback(req, request_flags(may_sleep), crypto_done, dmreq);
 	if (is_write(dmreq->ctx)) {
-		aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size, iv);
+		aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size, dmreq->iv);
 		return crypto_aead_encrypt(req);
 	}
-	aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size + tag_size, iv);
+	aead_request_set_crypt(req, aad->sg, aad->sg, cc->sector_size + tag_size, dmreq->iv);
 	return crypto_aead_decrypt(req);
 }
 
@@ -388,14 +393,12 @@ static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
 	const bool write = is_write(ctx);
 	struct scatterlist *src;
 	struct xcrypt_dmreq *dmreq;
-	u8 *iv;
 	int r;
 
 	r = get_request(io, may_sleep);
 	if (r)
 		return r;
 	dmreq = dmreq_of(cc, ctx->req);
-	iv = iv_of(cc, ctx->req);
 	dmreq->sector = ctx->sector;
 	dmreq->ivs = iv_number(cc, ctx->sector);
 	src = &dmreq->sg_out;
@@ -404,14 +407,14 @@ static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
 	else
 		r = read_sector(cc, dmreq, may_sleep);
 	if (!r)
-		r = sector_pre(cc, dmreq, iv, write);
+		r = sector_pre(cc, dmreq, dmreq->iv, write);
 	if (r)
 		goto out;
 
 	if (cc->aead)
-		r = aead_sector(cc, ctx->req, iv, may_sleep);
+		r = aead_sector(cc, ctx->req);
 	else
-		r = skcipher_sector(cc, ctx->req, src, iv, may_sleep);
+		r = skcipher_sector(cc, ctx->req, src);
 	if (r == -EINPROGRESS || r == -EBUSY)
 		return r;
 	if (!r)
@@ -423,12 +426,118 @@ out:
 	return r;
 }
 
-static void advance(struct crypt_config *cc, struct convert_context *ctx)
+static void advance(struct crypt_config *cc, struct convert_context *ctx, unsigned int sectors)
 {
-	bio_advance_iter(ctx->bio_in, &ctx->iter_in, cc->sector_size);
+	unsigned int bytes = sectors * cc->sector_size;
+
+	bio_advance_iter(ctx->bio_in, &ctx->iter_in, bytes);
 	if (is_write(ctx))
-		bio_advance_iter(ctx->bio_out, &ctx->iter_out, cc->sector_size);
-	ctx->sector += cc->sector_size >> SECTOR_SHIFT;
+		bio_advance_iter(ctx->bio_out, &ctx->iter_out, bytes);
+	ctx->sector += bytes >> SECTOR_SHIFT;
+}
+
+/*
+ * The plain road, of tables whose sectors need nothing but the cipher and an IV
+ * made from their number (cc->plain): a span of sectors that lie whole and in a
+ * row on both sides needs the request set up once, and per sector no more than
+ * the IV and the next place.
+ */
+
+/* Sectors in the span that ctx stands on; 0: the next one lies in pieces. */
+static unsigned int span_length(struct crypt_config *cc, struct convert_context *ctx)
+{
+	unsigned int bytes = mp_bvec_iter_len(ctx->bio_in->bi_io_vec, ctx->iter_in);
+
+	if (is_write(ctx))
+		bytes = min(bytes, mp_bvec_iter_len(ctx->bio_out->bi_io_vec, ctx->iter_out));
+	bytes = min_t(unsigned int, bytes, XCRYPT_RESCHED_SECTORS << SECTOR_SHIFT);
+	return bytes >> (SECTOR_SHIFT + cc->sector_shift);
+}
+
+static void span_sg(struct crypt_config *cc, struct scatterlist *sg, struct bio *bio,
+		    struct bvec_iter iter)
+{
+	struct bio_vec bv = bio_iter_iovec(bio, iter);
+
+	sg_set_page(sg, bv.bv_page, cc->sector_size, bv.bv_offset);
+}
+
+/* The next place of the same size, perhaps on the page behind. */
+static void span_sg_next(struct scatterlist *sg)
+{
+	unsigned int offset = sg->offset + sg->length;
+
+	if (offset < PAGE_SIZE)
+		sg->offset = offset;
+	else
+		sg_set_page(sg, sg_page(sg) + 1, sg->length, offset - PAGE_SIZE);
+}
+
+static int span_iv(struct crypt_config *cc, u8 *out, u64 ivs)
+{
+	struct xcrypt_iv *iv = &cc->iv;
+
+	if (likely(cc->iv_le64)) {
+		put_unaligned_le64(ivs, out);
+		put_unaligned_le64(0, out + sizeof(u64));
+		return 0;
+	}
+	memset(out, 0, iv->size);
+	return iv->ops && iv->ops->generate ? iv->ops->generate(iv, out, ivs) : 0;
+}
+
+/* Set ctx->req up for the span that ctx stands on. */
+static void span_begin(struct crypt_config *cc, struct convert_context *ctx)
+{
+	struct xcrypt_dmreq *dmreq = dmreq_of(cc, ctx->req);
+	struct scatterlist *src = &dmreq->sg_out;
+
+	if (is_write(ctx)) {
+		src = &dmreq->sg_in;
+		span_sg(cc, src, ctx->bio_in, ctx->iter_in);
+		span_sg(cc, &dmreq->sg_out, ctx->bio_out, ctx->iter_out);
+	} else {
+		span_sg(cc, &dmreq->sg_out, ctx->bio_in, ctx->iter_in);
+	}
+	skcipher_request_set_crypt(ctx->req, src, &dmreq->sg_out, cc->sector_size, dmreq->iv);
+	dmreq->sector = ctx->sector;
+}
+
+/*
+ * Convert a span of n sectors, or up to the first that does not come back at
+ * once.  ctx then stands on the last one that was tried.  Returns as
+ * convert_sector(), about that one.
+ */
+static int convert_span(struct dm_crypt_io *io, unsigned int n, bool may_sleep)
+{
+	struct crypt_config *cc = io->cc;
+	struct convert_context *ctx = &io->ctx;
+	const unsigned int step = cc->sector_size >> SECTOR_SHIFT;
+	const bool write = is_write(ctx);
+	struct xcrypt_dmreq *dmreq;
+	unsigned int i;
+	int r;
+
+	r = get_request(io, may_sleep);
+	if (r)
+		return r;
+	dmreq = dmreq_of(cc, ctx->req);
+	span_begin(cc, ctx);
+	for (i = 0; ; i++) {
+		r = span_iv(cc, dmreq->iv, iv_number(cc, dmreq->sector));
+		if (!r)
+			r = write ? crypto_skcipher_encrypt(ctx->req) :
+				    crypto_skcipher_decrypt(ctx->req);
+		if (r || i + 1 == n)
+			break;
+		dmreq->sector += step;
+		span_sg_next(&dmreq->sg_out);
+		if (write)
+			span_sg_next(&dmreq->sg_in);
+	}
+	if (i)
+		advance(cc, ctx, i);
+	return r == -EAGAIN ? -EIO : r;		/* the cipher's own word, not ours */
 }
 
 /* The backlog of the cipher is full: nothing more until it has room again. */
@@ -445,8 +554,10 @@ static void wait_restart(struct convert_context *ctx)
  */
 static int convert_run(struct dm_crypt_io *io, bool may_sleep)
 {
+	struct crypt_config *cc = io->cc;
 	struct convert_context *ctx = &io->ctx;
-	unsigned int n = 0;
+	sector_t resched = ctx->sector + XCRYPT_RESCHED_SECTORS;
+	unsigned int span;
 	int r;
 
 	/* the wait comes after the last sector too: restart is part of the io */
@@ -457,7 +568,8 @@ static int convert_run(struct dm_crypt_io *io, bool may_sleep)
 			wait_restart(ctx);
 			continue;
 		}
-		r = convert_sector(io, may_sleep);
+		span = cc->plain ? span_length(cc, ctx) : 0;
+		r = span ? convert_span(io, span, may_sleep) : convert_sector(io, may_sleep);
 		if (r == -EINPROGRESS || r == -EBUSY) {
 			ctx->req = NULL;
 			ctx->issued++;
@@ -465,9 +577,11 @@ static int convert_run(struct dm_crypt_io *io, bool may_sleep)
 		} else if (r) {
 			return r;
 		}
-		advance(io->cc, ctx);
-		if (may_sleep && ++n % XCRYPT_RESCHED_SECTORS == 0)
+		advance(cc, ctx, 1);
+		if (may_sleep && ctx->sector >= resched) {
 			cond_resched();
+			resched = ctx->sector + XCRYPT_RESCHED_SECTORS;
+		}
 	}
 	return 0;
 }
@@ -516,6 +630,9 @@ bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep)
 	struct convert_context *ctx = &io->ctx;
 	int r = -EAGAIN;
 
+	/* a block that was begun where nobody may sleep */
+	if (ctx->req)
+		set_callback(io->cc, ctx->req, may_sleep);
 	if (may_sleep || !io->cc->iv.sleeps)
 		r = convert_run(io, may_sleep);
 	if (r == -EAGAIN && !may_sleep)
@@ -540,11 +657,25 @@ static unsigned int request_size(struct crypt_config *cc)
 	return sizeof(struct skcipher_request) + context;
 }
 
+/* Is there nothing to do for a sector but the cipher, with an IV of its number? */
+static bool is_plain(struct crypt_config *cc)
+{
+	const struct xcrypt_iv_ops *ops = cc->iv.ops;
+
+	if (cc->aead || cc->tfms_count > 1)
+		return false;
+	if (!ops)
+		return true;
+	return !(ops->stored || ops->write_pre || ops->write_post ||
+		 ops->read_pre || ops->read_post);
+}
+
 /**
  * xcrypt_convert_layout() - lay out the request blocks, make their pools
  * @cc: with tfms and iv set
  *
- * Sets dmreq_start, iv_start, aad_start, req_size and per_bio_data_size.
+ * Sets dmreq_start, iv_start, aad_start, req_size, per_bio_data_size, plain and
+ * iv_le64.
  *
  * Context: process, sleeps.
  * Return: 0 or -ENOMEM; the pools are freed by mempool_exit() in dtr.
@@ -555,6 +686,8 @@ int xcrypt_convert_layout(struct crypt_config *cc)
 	unsigned int end;
 	int r;
 
+	cc->plain = is_plain(cc);
+	cc->iv_le64 = cc->iv.ops && cc->iv.ops->le64 && cc->iv.size == 2 * sizeof(u64);
 	cc->dmreq_start = ALIGN(request_size(cc), __alignof__(struct xcrypt_dmreq));
 	cc->iv_start = cc->dmreq_start + sizeof(struct xcrypt_dmreq);
 	end = cc->iv_start + align - 1 + cc->iv.size;

@@ -161,6 +161,8 @@ struct xcrypt_iv_ops {
 	const char *name;
 	/* the IV of a write is kept beside the sector, and read from there */
 	bool stored;
+	/* generate is: the number, little endian, 8 bytes, then zeros */
+	bool le64;
 	/* not for ciphers that authenticate */
 	bool no_aead;
 	/*
@@ -284,6 +286,7 @@ struct dm_crypt_io {
 struct xcrypt_dmreq {
 	struct convert_context *ctx;
 	struct scatterlist sg_in, sg_out;
+	u8 *iv;				/* in this block */
 	u64 ivs;			/* IV number of this sector */
 	sector_t sector;		/* the same, relative to the target */
 	struct bvec_iter iter;		/* where the sector stands in bio_out */
@@ -390,6 +393,8 @@ struct crypt_config {
 	struct xcrypt_iv iv;
 	struct xcrypt_integrity integrity;
 
+	bool plain;			/* C  convert.c's plain road fits */
+	bool iv_le64;			/* C  the IV is a le64 and 8 zero bytes */
 	unsigned int dmreq_start;	/* C  bytes, from the request */
 	unsigned int iv_start;		/* C  bytes, from the request */
 	unsigned int aad_start;		/* C  bytes, from the request; AEAD */

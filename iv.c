@@ -605,6 +605,7 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.read_post = iv_elephant_read_post,
 	}, {
 		.name = "essiv",
+		.le64 = true,
 		.generate = iv_plain64_generate,
 	}, {
 		.name = "lmk",
@@ -621,6 +622,7 @@ static const struct xcrypt_iv_ops iv_table[] = {
 		.generate = iv_plain_generate,
 	}, {
 		.name = "plain64",
+		.le64 = true,
 		.generate = iv_plain64_generate,
 	}, {
 		.name = "plain64be",
