@@ -17,6 +17,9 @@
  * sleeps only where may_sleep says so.
  */
 #include <linux/highmem.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
 #include <linux/sched.h>
 #include "dm-xcrypt.h"
 
@@ -612,6 +615,49 @@ void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio 
 	atomic_set(&ctx->cc_pending, XCRYPT_CONVERT_BIAS);
 }
 
+/*
+ * What the cipher takes is measured now and then, on I/O that comes anyway: the
+ * first that a tick of the clock sees.  A conversion that something interrupted
+ * says too much, so what is less than believed counts at once, and what is more
+ * by an eighth.  Two that measure at once may lose one of both results.
+ */
+static bool cost_due(struct crypt_config *cc)
+{
+	const unsigned long now = jiffies;
+
+	if (!time_after(now, READ_ONCE(cc->cost.stamp)))
+		return false;
+	WRITE_ONCE(cc->cost.stamp, now);
+	return true;
+}
+
+static void cost_note(struct crypt_config *cc, u64 ns, unsigned int bytes)
+{
+	u64 new = div_u64(ns << 10, bytes), old = READ_ONCE(cc->cost.ns_per_kib);
+
+	new = min_t(u64, new, UINT_MAX >> 1);
+	if (old && new > old)
+		new = old + DIV_ROUND_UP(new - old, 8);
+	WRITE_ONCE(cc->cost.ns_per_kib, new);
+}
+
+/* convert_run(), measured if it is time and the cipher answers at once. */
+static int convert_measured(struct dm_crypt_io *io, bool may_sleep)
+{
+	struct convert_context *ctx = &io->ctx;
+	unsigned int bytes = ctx->iter_in.bi_size;
+	u64 start;
+	int r;
+
+	if (likely(!cost_due(io->cc)) || !bytes)
+		return convert_run(io, may_sleep);
+	start = ktime_get_ns();
+	r = convert_run(io, may_sleep);
+	if (!r && !ctx->issued)
+		cost_note(io->cc, ktime_get_ns() - start, bytes);
+	return r;
+}
+
 /**
  * xcrypt_convert() - convert what is left of io
  * @io: set up by xcrypt_convert_init()
@@ -634,7 +680,7 @@ bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep)
 	if (ctx->req)
 		set_callback(io->cc, ctx->req, may_sleep);
 	if (may_sleep || !io->cc->iv.sleeps)
-		r = convert_run(io, may_sleep);
+		r = convert_measured(io, may_sleep);
 	if (r == -EAGAIN && !may_sleep)
 		return false;
 	if (r)
@@ -686,6 +732,7 @@ int xcrypt_convert_layout(struct crypt_config *cc)
 	unsigned int end;
 	int r;
 
+	cc->cost.stamp = jiffies - 1;
 	cc->plain = is_plain(cc);
 	cc->iv_le64 = cc->iv.ops && cc->iv.ops->le64 && cc->iv.size == 2 * sizeof(u64);
 	cc->dmreq_start = ALIGN(request_size(cc), __alignof__(struct xcrypt_dmreq));

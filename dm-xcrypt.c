@@ -3,8 +3,11 @@
  * The road of a bio, from top to bottom of this file in the order in which a
  * bio meets it, then the module.  dm-xcrypt.h has the overview.
  *
- *   read:   xcrypt_map -> read_submit -> read_endio -> xcrypt_read_run
- *           -> xcrypt_convert -> xcrypt_convert_done -> read_done -> io_end
+ *   read:   xcrypt_map -> read_remap -> base_endio -> read_convert
+ *           -> xcrypt_read_run -> xcrypt_convert -> xcrypt_convert_done
+ *           -> read_done -> io_end
+ *   a read with metadata: xcrypt_map -> read_map -> read_submit -> read_endio
+ *           -> read_convert -> ...
  *   a read whose tag does not fit: ... read_done -> reread_work
  *           -> reread_endio -> xcrypt_read_run -> ... read_done -> io_end
  *   write:  xcrypt_map -> write_map -> xcrypt_write_run -> xcrypt_convert
@@ -19,6 +22,17 @@
 #include <linux/moduleparam.h>
 #include "dm-xcrypt.h"
 
+/*
+ * Nanoseconds that a conversion may take in the context that it comes in: for
+ * less it is not worth to wake a worker, for more it is worth to have other
+ * CPUs help, and in softirq others wait for us.
+ */
+#define XCRYPT_HERE_SOFTIRQ	(50 * NSEC_PER_USEC)
+#define XCRYPT_HERE_TASK	(100 * NSEC_PER_USEC)
+#define XCRYPT_HERE_ALONE	(500 * NSEC_PER_USEC)	/* with one CPU */
+/* What a KiB takes as long as nothing was measured. */
+#define XCRYPT_GUESS_NS		(4 * NSEC_PER_USEC)
+
 /* ---- the end, reached from everywhere ---- */
 
 /* The caller gets his bio back; io is gone with it. */
@@ -27,6 +41,8 @@ static void io_end(struct dm_crypt_io *io)
 	struct bio *base_bio = io->base_bio;
 
 	xcrypt_metadata_free(io);
+	if (io->base_end_io)
+		base_bio->bi_end_io = io->base_end_io;
 	base_bio->bi_status = READ_ONCE(io->error);
 	bio_endio(base_bio);
 }
@@ -60,23 +76,36 @@ void xcrypt_read_run(struct dm_crypt_io *io)
 }
 
 /*
+ * Is it better to convert right here, in the context that io came in, than to
+ * hand it to a worker?
+ */
+static bool worth_here(struct dm_crypt_io *io)
+{
+	struct crypt_config *cc = io->cc;
+	unsigned int ns_per_kib = READ_ONCE(cc->cost.ns_per_kib) ?: XCRYPT_GUESS_NS;
+	u64 ns = (u64)bio_sectors(io->base_bio) * ns_per_kib / 2;
+
+	if (test_bit(XCRYPT_SAME_CPU, &cc->flags))
+		return false;
+	if (!in_task())
+		return ns <= XCRYPT_HERE_SOFTIRQ;
+	return ns <= (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK);
+}
+
+/*
  * May a completion convert right here?  Not in hard irq, nor where interrupts
  * are off (the idle loop completes so): ciphers use the FPU, and take long.
  */
-static bool may_convert_here(struct crypt_config *cc)
+static bool may_convert_here(struct dm_crypt_io *io)
 {
-	return test_bit(XCRYPT_NO_READ_WORKQUEUE, &cc->flags) && !in_hardirq() && !irqs_disabled();
+	if (in_hardirq() || irqs_disabled())
+		return false;
+	return test_bit(XCRYPT_NO_READ_WORKQUEUE, &io->cc->flags) || worth_here(io);
 }
 
-/* The lower device is done.  Context: any, hard irq too. */
-static void read_endio(struct bio *clone)
+/* The lower device has read io, or failed.  Context: any, hard irq too. */
+static void read_convert(struct dm_crypt_io *io, blk_status_t error)
 {
-	struct dm_crypt_io *io = clone->bi_private;
-	struct crypt_config *cc = io->cc;
-	blk_status_t error = clone->bi_status;
-
-	xcrypt_metadata_detach(clone);
-	bio_put(clone);
 	if (error) {
 		xcrypt_io_fail(io, error);
 		io_end(io);
@@ -84,9 +113,48 @@ static void read_endio(struct bio *clone)
 	}
 
 	xcrypt_convert_init(io, io->base_bio, io->base_bio);
-	if (may_convert_here(cc) && xcrypt_convert(io, false))
+	if (may_convert_here(io) && xcrypt_convert(io, false))
 		return;
-	xcrypt_queue_add(&cc->read_queue, io);
+	xcrypt_queue_add(&io->cc->read_queue, io);
+}
+
+/* The devices below advance what they are given. */
+static void base_endio(struct bio *bio)
+{
+	struct dm_crypt_io *io = bio->bi_private;
+
+	bio->bi_iter = io->base_iter;
+	read_convert(io, bio->bi_status);
+}
+
+/*
+ * Nothing of a read is ours but its end: it goes down as it came, and dm core's
+ * end has to wait until it is decrypted.
+ */
+static int read_remap(struct dm_crypt_io *io)
+{
+	struct crypt_config *cc = io->cc;
+	struct bio *bio = io->base_bio;
+
+	io->base_iter = bio->bi_iter;
+	io->base_end_io = bio->bi_end_io;
+	bio->bi_end_io = base_endio;
+	bio->bi_private = io;
+	/* whoever polls looks for dm core's end, which is not there yet */
+	bio->bi_opf &= ~REQ_POLLED;
+	bio_set_dev(bio, cc->dev->bdev);
+	bio->bi_iter.bi_sector = cc->start + io->sector;
+	return DM_MAPIO_REMAPPED;
+}
+
+static void read_endio(struct bio *clone)
+{
+	struct dm_crypt_io *io = clone->bi_private;
+	blk_status_t error = clone->bi_status;
+
+	xcrypt_metadata_detach(clone);
+	bio_put(clone);
+	read_convert(io, error);
 }
 
 /*
@@ -135,10 +203,13 @@ static void read_submit_work(struct work_struct *work)
 	read_submit(container_of(work, struct dm_crypt_io, work), GFP_NOIO);
 }
 
-static void read_map(struct dm_crypt_io *io)
+static int read_map(struct dm_crypt_io *io)
 {
+	if (!io->cc->integrity.stride)
+		return read_remap(io);
 	if (!read_submit(io, XCRYPT_GFP_NOWAIT))
 		read_later(io, read_submit_work);
+	return DM_MAPIO_SUBMITTED;
 }
 
 /*
@@ -298,8 +369,8 @@ static void write_map(struct dm_crypt_io *io)
 	struct crypt_config *cc = io->cc;
 
 	xcrypt_order_arrive(io);
-	if (test_bit(XCRYPT_NO_WRITE_WORKQUEUE, &cc->flags) && !in_interrupt() &&
-	    write_convert(io, false))
+	if ((test_bit(XCRYPT_NO_WRITE_WORKQUEUE, &cc->flags) || worth_here(io)) &&
+	    !in_interrupt() && write_convert(io, false))
 		return;
 	xcrypt_queue_add(&cc->write_queue, io);
 }
@@ -409,6 +480,7 @@ static struct dm_crypt_io *io_init(struct crypt_config *cc, struct bio *bio, sec
 	io->sector = sector;
 	io->error = BLK_STS_OK;
 	io->clone = NULL;
+	io->base_end_io = NULL;
 	io->meta.bytes = NULL;
 	io->meta.reserved = false;
 	return io;
@@ -446,9 +518,8 @@ static int xcrypt_map(struct dm_target *ti, struct bio *bio)
 	if (op == REQ_OP_WRITE && test_bit(XCRYPT_ZONED, &cc->flags))
 		return write_map_zoned(io_init(cc, bio, sector));
 	if (op == REQ_OP_READ)
-		read_map(io_init(cc, bio, sector));
-	else
-		write_map(io_init(cc, bio, sector));
+		return read_map(io_init(cc, bio, sector));
+	write_map(io_init(cc, bio, sector));
 	return DM_MAPIO_SUBMITTED;
 }
 

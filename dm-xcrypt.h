@@ -19,8 +19,9 @@
  *
  * The road:
  *
- *   READ   map -> clone --submit--> [disk] --endio--> (here | read queue)
+ *   READ   map -> base_bio itself --> [disk] --endio--> (here | read queue)
  *              -> convert in place -> bio_endio(base_bio)
+ *   READ with metadata: the same with a clone, which carries it
  *   WRITE  map -> (here | write queue) -> buffer -> convert base to clone
  *              -> order stage -> submit -> [disk] -> endio -> free the pages
  *              -> bio_endio(base_bio)
@@ -260,6 +261,9 @@ struct dm_crypt_io {
 	blk_status_t error;		/* A  the first error sticks */
 	/* O  what goes to the disk; of a read only while it is done again */
 	struct bio *clone;
+	/* O  a read that went down as base_bio itself: what that was before */
+	struct bvec_iter base_iter;
+	bio_end_io_t *base_end_io;	/* O  NULL: it did not */
 	sector_t bad_sector;		/* A  one whose tag does not fit */
 	struct xcrypt_metadata meta;
 	union {
@@ -360,6 +364,15 @@ struct xcrypt_integrity {
 };
 
 /*
+ * What the cipher takes, as far as it is known; part of crypt_config.  Only
+ * speed depends on it: nobody holds a lock for it.
+ */
+struct xcrypt_cost {
+	unsigned long stamp;		/* jiffies of the last measurement */
+	unsigned int ns_per_kib;	/* 0: not known yet */
+};
+
+/*
  * One table line.  xcrypt_ctr() allocates it, ti->private holds it,
  * xcrypt_dtr() frees it; dm core calls dtr after the last bio completed and
  * serialises ctr, dtr, messages, suspend and resume of one target.
@@ -407,6 +420,8 @@ struct crypt_config {
 	struct bio_set bs;		/* clones */
 	struct mutex page_lock;		/* one writer waits for pages at a time */
 	struct percpu_counter n_pages;	/* A  pages held; 0 in dtr */
+
+	struct xcrypt_cost cost;	/* measured by convert.c */
 
 	struct workqueue_struct *io_queue;	/* C  dm_crypt_io.work of reads */
 	struct xcrypt_queue read_queue;

@@ -729,6 +729,7 @@ static unsigned int status_info(struct crypt_config *cc, char *result, unsigned 
 	DMEMIT(" write_order=%s batches=%llu writes=%llu",
 	       xcrypt_order_name(order->mode), batches, writes);
 	DMEMIT(" pages=%lld", percpu_counter_sum(&cc->n_pages));
+	DMEMIT(" ns_per_kib=%u", READ_ONCE(cc->cost.ns_per_kib));
 	if (cc->integrity.stride)
 		DMEMIT(" tag_bytes=%u iv_bytes=%u metadata_bytes=%u rechecks=%lld tag_errors=%lld",
 		       cc->integrity.tag_size, cc->integrity.iv_size, cc->integrity.stride,

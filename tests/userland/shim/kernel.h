@@ -127,6 +127,7 @@ struct page;
 struct queue_limits;
 struct target_type;
 struct bvec_iter { sector_t bi_sector; };
+typedef void bio_end_io_t(struct bio *bio);
 struct xcrypt_bip { int x; };
 struct bio_set { int x; };
 struct completion { int x; };
