@@ -16,10 +16,10 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Direct, Failed, Tap, note, read, run, seeded, write
+from guestlib import Direct, Failed, Tap, note, read, run, seeded, use_both, write
 from iolib import (MODULE, TRACEFS, Fio, cipher_reset, counters, cpus, leave,
                    mount_tracefs, patience, to_its_end, total, write_order)
-from zoned import (KIB, MIB, MODES, TEST_CIPHER, both_modules, filled, mapping,
+from zoned import (KIB, MIB, MODES, TEST_CIPHER, filled, mapping,
                    queue, refused, scsi_disk)
 
 RWF_ATOMIC = 0x40
@@ -153,7 +153,7 @@ def main():
     """Returns when all cases ran."""
     with to_its_end(tap):
         cpus()
-        both_modules()
+        use_both()
         run("modprobe", "xcrypt_testcipher")
         mount_tracefs()
         # blocks of 512 bytes: the most that the disk takes

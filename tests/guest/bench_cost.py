@@ -25,7 +25,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Direct, Failed, Tap, load_module, owners, read, run, seeded
+from guestlib import Direct, Tap, load_module, read, run, seeded, use_both
 from iolib import Mapped, leave, patience, to_its_end
 
 SIZES = {4096: 3000, 16384: 1500, 131072: 300, 1 << 20: 60}
@@ -42,18 +42,12 @@ KEY = seeded("cost", 64).hex()
 tap = Tap()
 
 
-def both_modules():
-    """In-tree beside ours, each with its own target name.  The ciphers' modules
-    are loaded ahead: a program that waits for the disk lets the virtual clock
-    run, and the kernel gives up waiting for a cipher after a minute of it."""
+def ciphers():
+    """Loads the ciphers' modules ahead: a program that waits for the disk lets
+    the virtual clock run, and the kernel gives up waiting for a cipher after a
+    minute of it."""
     for name in ("cryptd", "crypto_simd", "aesni_intel", "xts", "ecb"):
         load_module(name)
-    for name in run("modinfo", "-F", "depends", os.environ["DM_CRYPT_KO"]).split(","):
-        run("modprobe", name)
-    run("insmod", os.environ["DM_CRYPT_KO"])
-    modules, targets = owners()
-    if modules != ["dm_xcrypt", "dm_crypt"] or sorted(targets) != ["crypt", "xcrypt"]:
-        raise Failed("modules %s, targets %s" % (modules, targets))
 
 
 def line(target, below, sector, settings, megabytes=MEGABYTES):
@@ -147,7 +141,8 @@ def main():
                 rows.writerow((rw, size, sector, who, settings, "%.4f" % us))
             file.flush()
 
-        both_modules()
+        ciphers()
+        use_both()
         exchange()
         for (rw, size), us in cipher().items():
             rows.writerow((rw, size, size, "cipher", "", "%.4f" % us))

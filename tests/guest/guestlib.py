@@ -124,16 +124,30 @@ def use_ours(*params):
         raise Failed("not ours alone: %r" % (owners(),))
 
 
+def insert_intree():
+    """Loads the kernel's own dm-crypt, by file: its name leads to ours."""
+    if os.path.isdir("/sys/module/dm_crypt"):
+        return
+    run("modprobe", "dm-mod")
+    needs = run("modinfo", "-F", "depends", os.environ["DM_CRYPT_KO"])
+    for name in filter(None, needs.split(",")):
+        run("modprobe", name)
+    run("insmod", os.environ["DM_CRYPT_KO"])
+
+
+def use_both():
+    """In-tree as `crypt` beside ours, which is loaded as `xcrypt`."""
+    insert_intree()
+    modules, targets = owners()
+    if modules != ["dm_xcrypt", "dm_crypt"] or sorted(targets) != ["crypt", "xcrypt"]:
+        raise Failed("modules %s, targets %s" % (modules, targets))
+
+
 def use_intree():
     """Loads the kernel's own dm-crypt as the only one."""
-    run("modprobe", "dm-mod")
     if os.path.isdir("/sys/module/dm_xcrypt"):
         run("rmmod", "dm_xcrypt")
-    if not os.path.isdir("/sys/module/dm_crypt"):
-        needs = run("modinfo", "-F", "depends", os.environ["DM_CRYPT_KO"])
-        for name in filter(None, needs.split(",")):
-            run("modprobe", name)
-        run("insmod", os.environ["DM_CRYPT_KO"])
+    insert_intree()
     if owners() != (["dm_crypt"], ["crypt"]):
         raise Failed("not the kernel's own alone: %r" % (owners(),))
 

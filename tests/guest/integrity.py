@@ -39,7 +39,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 import cipherlines
 from cryptside import bytes_of
 from dmioctl import DeviceMapper
-from guestlib import Direct, Tap, note, run, read, seeded
+from guestlib import Direct, Tap, insert_intree, note, run, read, seeded
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 DISK = "/dev/vda"
@@ -666,11 +666,8 @@ def refusals():
 
 def both_modules():
     """In-tree as `crypt`, ours as `xcrypt`."""
-    run("modprobe", "dm-mod")
+    insert_intree()
     run("modprobe", "dm-integrity")
-    for name in filter(None, run("modinfo", "-F", "depends", os.environ["DM_CRYPT_KO"]).split(",")):
-        run("modprobe", name)
-    run("insmod", os.environ["DM_CRYPT_KO"])
     run("modprobe", "dm-xcrypt", "target_name=" + OURS)
     have = DM.targets()
     TAP.ok(INTREE in have and OURS in have and os.path.isdir("/sys/module/dm_crypt") and

@@ -27,7 +27,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Failed, Tap, note, owners, read, run, seeded, write
+from guestlib import Failed, Tap, note, read, seeded, use_both, write
 from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave,
                    mount_tracefs, patience, to_its_end, total)
 
@@ -41,13 +41,7 @@ tap = Tap()
 
 def both_modules():
     """In-tree beside ours, each with its own target name, or no test."""
-    for name in run("modinfo", "-F", "depends", os.environ["DM_CRYPT_KO"]).split(","):
-        run("modprobe", name)
-    if not os.path.isdir("/sys/module/dm_crypt"):
-        run("insmod", os.environ["DM_CRYPT_KO"])
-    modules, targets = owners()
-    if modules != ["dm_xcrypt", "dm_crypt"] or sorted(targets) != ["crypt", "xcrypt"]:
-        raise Failed("modules %s, targets %s" % (modules, targets))
+    use_both()
     # Who has which: a target keeps its own module from being unloaded.
     for target, module in (("crypt", "dm_crypt"), ("xcrypt", "dm_xcrypt")):
         with mapped(target, "/dev/slow"):

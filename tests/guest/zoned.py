@@ -20,7 +20,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
-from guestlib import Direct, Failed, Tap, note, read, run, seeded, write
+from guestlib import Direct, Failed, Tap, note, read, run, seeded, use_both, write
 from iolib import (MODULE, Fio, Mapped, NullBlk, cipher_reset, counters, cpus,
                    leave, patience, to_its_end, write_order)
 
@@ -489,21 +489,11 @@ PARTS = {"limits": check_limits, "bytes": check_bytes, "order": check_order,
 ON_THE_DISK = ("bytes", "order", "append", "errors")
 
 
-def both_modules():
-    """In-tree beside ours, which is there by another name."""
-    if os.path.isdir("/sys/module/dm_crypt"):
-        return
-    for need in filter(None, run("modinfo", "-F", "depends",
-                                 os.environ["DM_CRYPT_KO"]).split(",")):
-        run("modprobe", need)
-    run("insmod", os.environ["DM_CRYPT_KO"])
-
-
 def main():
     """Returns when all cases ran."""
     with to_its_end(tap):
         cpus()
-        both_modules()
+        use_both()
         run("modprobe", "-a", "xcrypt_append", "xcrypt_testcipher")
         for part in sys.argv[1:] or PARTS:
             patience()
