@@ -33,7 +33,6 @@ struct xcrypt_spare {
 
 /* Changed under kernel_param_lock(), by init and exit of the module alone. */
 static struct xcrypt_spare __percpu *spares;
-static bool trim_runs;			/* trim_work is pending or at work */
 
 static void trim(struct work_struct *work);
 static DECLARE_DEFERRABLE_WORK(trim_work, trim);
@@ -83,10 +82,12 @@ void xcrypt_spare_put(struct page **page, unsigned int n)
 
 	while (n > kept)
 		__free_page(page[--n]);
-	if (!READ_ONCE(trim_runs)) {
-		WRITE_ONCE(trim_runs, true);
+	/*
+	 * It stops being pending before it looks, under the lock: it has seen
+	 * these pages, or we see that.
+	 */
+	if (!delayed_work_pending(&trim_work))
 		schedule_delayed_work(&trim_work, HZ);
-	}
 }
 
 /* Free what a CPU did not need since the last time.  Returns what is left. */
@@ -114,14 +115,10 @@ static void trim(struct work_struct *work)
 	unsigned int left = 0;
 	int cpu;
 
-	/* ahead of the look: by its lock, who puts a page after it sees that */
-	WRITE_ONCE(trim_runs, false);
 	for_each_possible_cpu(cpu)
 		left += trim_one(per_cpu_ptr(spares, cpu));
-	if (left) {
-		WRITE_ONCE(trim_runs, true);
+	if (left)
 		schedule_delayed_work(&trim_work, HZ);
-	}
 }
 
 /**
