@@ -12,7 +12,8 @@
  * there: the order stage is told (xcrypt_order_relax()) not to hold any back.
  *
  * All devices together take about XCRYPT_MEMORY_PERCENT of low memory; beyond
- * its share a device lives from its reserve.
+ * its share a device lives from its reserve.  The spare pages of spare.c are not
+ * counted in that.
  */
 #include <linux/cpu.h>
 #include <linux/mm.h>

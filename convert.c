@@ -635,7 +635,7 @@ static void cost_note(struct crypt_config *cc, u64 ns, unsigned int bytes)
 {
 	u64 new = div_u64(ns << 10, bytes), old = READ_ONCE(cc->cost.ns_per_kib);
 
-	new = min_t(u64, new, UINT_MAX >> 1);
+	new = clamp_t(u64, new, 1, UINT_MAX >> 1);
 	if (old && new > old)
 		new = old + DIV_ROUND_UP(new - old, 8);
 	WRITE_ONCE(cc->cost.ns_per_kib, new);

@@ -290,7 +290,7 @@ struct dm_crypt_io {
 struct xcrypt_dmreq {
 	struct convert_context *ctx;
 	struct scatterlist sg_in, sg_out;
-	u8 *iv;				/* in this block */
+	u8 *iv;				/* in this block, aligned for the cipher */
 	u64 ivs;			/* IV number of this sector */
 	sector_t sector;		/* the same, relative to the target */
 	struct bvec_iter iter;		/* where the sector stands in bio_out */
@@ -365,11 +365,12 @@ struct xcrypt_integrity {
 
 /*
  * What the cipher takes, as far as it is known; part of crypt_config.  Only
- * speed depends on it: nobody holds a lock for it.
+ * speed depends on it: it is read and written without a lock, by READ_ONCE()
+ * and WRITE_ONCE(), and of two results at once one may be lost.
  */
 struct xcrypt_cost {
-	unsigned long stamp;		/* jiffies of the last measurement */
-	unsigned int ns_per_kib;	/* 0: not known yet */
+	unsigned long stamp;		/* A  jiffies of the last measurement */
+	unsigned int ns_per_kib;	/* A  0: not known yet */
 };
 
 /*
