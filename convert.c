@@ -13,6 +13,10 @@
  * pieces is gathered: for a write into the clone, encrypted in place there;
  * for a read into a bounce buffer, and put back piece by piece.
  *
+ * A bio that takes a worker long is cut: CPUs that have nothing to do convert
+ * pieces of it, each with a convert_context of its own, and whoever finishes the
+ * last hands the io on.  The disk still gets one I/O.
+ *
  * Context of everything here unless said otherwise: process or softirq; it
  * sleeps only where may_sleep says so.
  */
@@ -25,11 +29,15 @@
 
 /* 512-byte sectors between two offers of the CPU to others. */
 #define XCRYPT_RESCHED_SECTORS	64
+/* Nanoseconds that a piece takes at the least: far more than to hand it on. */
+#define XCRYPT_PIECE_NS		(50 * NSEC_PER_USEC)
+/* Pieces for each CPU, so that one that comes late leaves some to the others. */
+#define XCRYPT_PIECES_PER_CPU	4U
 
-/* The block that lies behind the io itself in the per-bio data. */
-static void *embedded_request(struct dm_crypt_io *io)
+/* The block that lies behind a context. */
+static void *embedded_request(struct convert_context *ctx)
 {
-	return io + 1;
+	return ctx + 1;
 }
 
 static struct xcrypt_dmreq *dmreq_of(struct crypt_config *cc, void *req)
@@ -57,20 +65,15 @@ static u8 *iv_of(struct crypt_config *cc, void *req)
 			 crypto_tfm_alg_alignmask(xcrypt_tfm(cc)) + 1);
 }
 
-static struct dm_crypt_io *io_of(struct convert_context *ctx)
-{
-	return container_of(ctx, struct dm_crypt_io, ctx);
-}
-
 static bool is_write(const struct convert_context *ctx)
 {
 	return ctx->bio_out != ctx->bio_in;
 }
 
-static void put_request(struct dm_crypt_io *io, void *req)
+static void put_request(struct convert_context *ctx, void *req)
 {
-	if (req != embedded_request(io))
-		mempool_free(req, &io->cc->req_pool);
+	if (req != embedded_request(ctx))
+		mempool_free(req, &ctx->io->cc->req_pool);
 }
 
 static void bounce_free(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
@@ -123,7 +126,7 @@ static void sector_unmap(struct xcrypt_dmreq *dmreq, u8 *data)
 /* The place of an IV that is kept beside the sector. */
 static u8 *stored_iv(struct crypt_config *cc, struct xcrypt_dmreq *dmreq)
 {
-	return xcrypt_metadata_of(io_of(dmreq->ctx), dmreq->sector) + cc->integrity.tag_size;
+	return xcrypt_metadata_of(dmreq->ctx->io, dmreq->sector) + cc->integrity.tag_size;
 }
 
 /* The IV of a sector, made or, for a read, as it was stored.  0 or -errno. */
@@ -243,10 +246,19 @@ static int read_sector(struct crypt_config *cc, struct xcrypt_dmreq *dmreq, bool
 	return 0;
 }
 
-/* The last party of a conversion hands the io on. */
-static void convert_put(struct dm_crypt_io *io, int count, bool async)
+/*
+ * The last party of the last context hands the io on.  Who is alone finds that
+ * without an atomic operation, and sees what the others did before they left.
+ */
+static void convert_put(struct convert_context *ctx, int count, bool async)
 {
-	if (atomic_sub_and_test(count, &io->ctx.cc_pending))
+	struct dm_crypt_io *io = ctx->io;
+
+	if (!atomic_sub_and_test(count, &ctx->cc_pending))
+		return;
+	if (ctx != &io->ctx)
+		kfree(ctx);
+	if (atomic_read_acquire(&io->contexts) == 1 || atomic_dec_and_test(&io->contexts))
 		xcrypt_convert_done(io, async);
 }
 
@@ -274,7 +286,7 @@ static void request_done(void *data, int error)
 {
 	struct xcrypt_dmreq *dmreq = data;
 	struct convert_context *ctx = dmreq->ctx;
-	struct dm_crypt_io *io = io_of(ctx);
+	struct dm_crypt_io *io = ctx->io;
 
 	if (error == -EINPROGRESS) {
 		complete(&ctx->restart);
@@ -286,8 +298,8 @@ static void request_done(void *data, int error)
 	if (error)
 		sector_failed(io, dmreq->sector, error);
 	bounce_free(io->cc, dmreq);
-	put_request(io, request_of(io->cc, dmreq));
-	convert_put(io, 1, true);
+	put_request(ctx, request_of(io->cc, dmreq));
+	convert_put(ctx, 1, true);
 }
 
 XCRYPT_CRYPTO_DONE(crypto_done, request_done)
@@ -306,17 +318,16 @@ static void set_callback(struct crypt_config *cc, void *req, bool may_sleep)
  * A block for the next sector in ctx->req: the embedded one first, then the
  * pool's.  Returns -EAGAIN if none is to be had without sleeping.
  */
-static int get_request(struct dm_crypt_io *io, bool may_sleep)
+static int get_request(struct convert_context *ctx, bool may_sleep)
 {
-	struct crypt_config *cc = io->cc;
-	struct convert_context *ctx = &io->ctx;
+	struct crypt_config *cc = ctx->io->cc;
 	struct xcrypt_dmreq *dmreq;
 
 	if (ctx->req)
 		return 0;
 	if (!ctx->embedded_used) {
 		ctx->embedded_used = true;
-		ctx->req = embedded_request(io);
+		ctx->req = embedded_request(ctx);
 	} else {
 		ctx->req = mempool_alloc(&cc->req_pool, may_sleep ? GFP_NOIO : XCRYPT_GFP_NOWAIT);
 		if (!ctx->req)
@@ -372,7 +383,7 @@ static int aead_sector(struct crypt_config *cc, struct aead_request *req)
 	sg_init_table(aad->sg, ARRAY_SIZE(aad->sg));
 	sg_set_buf(&aad->sg[0], &aad->sector, aad_size);
 	sg_set_page(&aad->sg[1], sg_page(data), data->length, data->offset);
-	sg_set_buf(&aad->sg[2], xcrypt_metadata_of(io_of(dmreq->ctx), dmreq->sector), tag_size);
+	sg_set_buf(&aad->sg[2], xcrypt_metadata_of(dmreq->ctx->io, dmreq->sector), tag_size);
 
 	aead_request_set_ad(req, aad_size);
 	if (is_write(dmreq->ctx)) {
@@ -389,16 +400,15 @@ static int aead_sector(struct crypt_config *cc, struct aead_request *req)
  * and owns the block; -EAGAIN nothing was done, try again where sleeping is
  * allowed; any other error.
  */
-static int convert_sector(struct dm_crypt_io *io, bool may_sleep)
+static int convert_sector(struct convert_context *ctx, bool may_sleep)
 {
-	struct crypt_config *cc = io->cc;
-	struct convert_context *ctx = &io->ctx;
+	struct crypt_config *cc = ctx->io->cc;
 	const bool write = is_write(ctx);
 	struct scatterlist *src;
 	struct xcrypt_dmreq *dmreq;
 	int r;
 
-	r = get_request(io, may_sleep);
+	r = get_request(ctx, may_sleep);
 	if (r)
 		return r;
 	dmreq = dmreq_of(cc, ctx->req);
@@ -511,17 +521,16 @@ static void span_begin(struct crypt_config *cc, struct convert_context *ctx)
  * once.  ctx then stands on the last one that was tried.  Returns as
  * convert_sector(), about that one.
  */
-static int convert_span(struct dm_crypt_io *io, unsigned int n, bool may_sleep)
+static int convert_span(struct convert_context *ctx, unsigned int n, bool may_sleep)
 {
-	struct crypt_config *cc = io->cc;
-	struct convert_context *ctx = &io->ctx;
+	struct crypt_config *cc = ctx->io->cc;
 	const unsigned int step = cc->sector_size >> SECTOR_SHIFT;
 	const bool write = is_write(ctx);
 	struct xcrypt_dmreq *dmreq;
 	unsigned int i;
 	int r;
 
-	r = get_request(io, may_sleep);
+	r = get_request(ctx, may_sleep);
 	if (r)
 		return r;
 	dmreq = dmreq_of(cc, ctx->req);
@@ -555,15 +564,14 @@ static void wait_restart(struct convert_context *ctx)
  * All sectors that are left, until an error or until it takes a context that
  * may sleep.  Returns 0, -EAGAIN, or the error.
  */
-static int convert_run(struct dm_crypt_io *io, bool may_sleep)
+static int convert_run(struct convert_context *ctx, bool may_sleep)
 {
-	struct crypt_config *cc = io->cc;
-	struct convert_context *ctx = &io->ctx;
+	struct crypt_config *cc = ctx->io->cc;
 	sector_t resched = ctx->sector + XCRYPT_RESCHED_SECTORS;
 	unsigned int span;
 	int r;
 
-	/* the wait comes after the last sector too: restart is part of the io */
+	/* the wait comes after the last sector too: restart is part of ctx */
 	while (ctx->iter_in.bi_size || ctx->backlogged) {
 		if (ctx->backlogged) {
 			if (!may_sleep)
@@ -572,7 +580,7 @@ static int convert_run(struct dm_crypt_io *io, bool may_sleep)
 			continue;
 		}
 		span = cc->plain ? span_length(cc, ctx) : 0;
-		r = span ? convert_span(io, span, may_sleep) : convert_sector(io, may_sleep);
+		r = span ? convert_span(ctx, span, may_sleep) : convert_sector(ctx, may_sleep);
 		if (r == -EINPROGRESS || r == -EBUSY) {
 			ctx->req = NULL;
 			ctx->issued++;
@@ -589,6 +597,17 @@ static int convert_run(struct dm_crypt_io *io, bool may_sleep)
 	return 0;
 }
 
+/* No request yet.  The rest of ctx is set. */
+static void context_reset(struct convert_context *ctx)
+{
+	ctx->req = NULL;
+	ctx->issued = 0;
+	ctx->backlogged = false;
+	ctx->embedded_used = false;
+	init_completion(&ctx->restart);
+	atomic_set(&ctx->cc_pending, XCRYPT_CONVERT_BIAS);
+}
+
 /**
  * xcrypt_convert_init() - set io up for xcrypt_convert()
  * @io: to be converted; its sector and clone are set
@@ -602,24 +621,22 @@ void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio 
 {
 	struct convert_context *ctx = &io->ctx;
 
+	ctx->io = io;
 	ctx->bio_in = bio_in;
 	ctx->bio_out = bio_out;
 	ctx->iter_in = bio_in->bi_iter;
 	ctx->iter_out = bio_out->bi_iter;
 	ctx->sector = io->sector;
-	ctx->req = NULL;
-	ctx->issued = 0;
-	ctx->backlogged = false;
-	ctx->embedded_used = false;
-	init_completion(&ctx->restart);
-	atomic_set(&ctx->cc_pending, XCRYPT_CONVERT_BIAS);
+	context_reset(ctx);
+	atomic_set(&io->contexts, 1);
 }
 
 /*
  * What the cipher takes is measured now and then, on I/O that comes anyway: the
  * first that a tick of the clock sees.  A conversion that something interrupted
- * says too much, so what is less than believed counts at once, and what is more
- * by an eighth.  Two that measure at once may lose one of both results.
+ * says too much, and perhaps a thousand times too much, so what is less than
+ * believed counts at once, and what is more makes it an eighth more at the most.
+ * Two that measure at once may lose one of both results.
  */
 static bool cost_due(struct crypt_config *cc)
 {
@@ -637,58 +654,128 @@ static void cost_note(struct crypt_config *cc, u64 ns, unsigned int bytes)
 
 	new = clamp_t(u64, new, 1, UINT_MAX >> 1);
 	if (old && new > old)
-		new = old + DIV_ROUND_UP(new - old, 8);
+		new = old + DIV_ROUND_UP(min(new - old, old), 8);
 	WRITE_ONCE(cc->cost.ns_per_kib, new);
 }
 
 /* convert_run(), measured if it is time and the cipher answers at once. */
-static int convert_measured(struct dm_crypt_io *io, bool may_sleep)
+static int convert_measured(struct convert_context *ctx, bool may_sleep)
 {
-	struct convert_context *ctx = &io->ctx;
 	unsigned int bytes = ctx->iter_in.bi_size;
 	u64 start;
 	int r;
 
-	if (likely(!cost_due(io->cc)) || !bytes)
-		return convert_run(io, may_sleep);
+	if (likely(!cost_due(ctx->io->cc)) || !bytes)
+		return convert_run(ctx, may_sleep);
 	start = ktime_get_ns();
-	r = convert_run(io, may_sleep);
+	r = convert_run(ctx, may_sleep);
 	if (!r && !ctx->issued)
-		cost_note(io->cc, ktime_get_ns() - start, bytes);
+		cost_note(ctx->io->cc, ktime_get_ns() - start, bytes);
 	return r;
 }
 
 /**
- * xcrypt_convert() - convert what is left of io
- * @io: set up by xcrypt_convert_init()
+ * xcrypt_convert() - convert what is left of an io, or of a piece of it
+ * @ctx: set up by xcrypt_convert_init(), or a piece
  * @may_sleep: the context allows it
  *
- * Calls xcrypt_convert_done() when every sector is converted or has failed,
- * perhaps from a cipher's callback and perhaps before it returns.  An error
- * is left in io->error.
+ * Calls xcrypt_convert_done() when every sector of the io is converted or has
+ * failed, perhaps from a cipher's callback and perhaps before it returns.  An
+ * error is left in io->error.
  *
  * Context: process or softirq; sleeps only if @may_sleep.
- * Return: true if io was handed on and may be gone; false if the caller has
+ * Return: true if @ctx was handed on and may be gone; false if the caller has
  * to call again from a context that may sleep (only if !@may_sleep).
  */
-bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep)
+bool xcrypt_convert(struct convert_context *ctx, bool may_sleep)
 {
-	struct convert_context *ctx = &io->ctx;
+	struct dm_crypt_io *io = ctx->io;
 	int r = -EAGAIN;
 
 	/* a block that was begun where nobody may sleep */
 	if (ctx->req)
 		set_callback(io->cc, ctx->req, may_sleep);
 	if (may_sleep || !io->cc->iv.sleeps)
-		r = convert_measured(io, may_sleep);
+		r = convert_measured(ctx, may_sleep);
 	if (r == -EAGAIN && !may_sleep)
 		return false;
 	if (r)
 		sector_failed(io, ctx->sector, r);
 	if (ctx->req)
-		put_request(io, ctx->req);
-	convert_put(io, XCRYPT_CONVERT_BIAS - ctx->issued, false);
+		put_request(ctx, ctx->req);
+	convert_put(ctx, XCRYPT_CONVERT_BIAS - ctx->issued, false);
 	return true;
+}
+
+/*
+ * Take the next bytes away from ctx, for somebody else to convert.  Returns NULL
+ * if there is no memory for that at once.
+ */
+static struct convert_context *take_piece(struct convert_context *ctx, unsigned int bytes)
+{
+	struct crypt_config *cc = ctx->io->cc;
+	struct convert_context *piece = kmalloc(sizeof(*piece) + cc->req_size, XCRYPT_GFP_NOWAIT);
+
+	if (!piece)
+		return NULL;
+	piece->io = ctx->io;
+	piece->bio_in = ctx->bio_in;
+	piece->bio_out = ctx->bio_out;
+	piece->iter_in = ctx->iter_in;
+	piece->iter_out = ctx->iter_out;
+	piece->iter_in.bi_size = bytes;
+	piece->iter_out.bi_size = bytes;
+	piece->sector = ctx->sector;
+	context_reset(piece);
+	advance(cc, ctx, bytes / cc->sector_size);
+	atomic_inc(&ctx->io->contexts);
+	return piece;
+}
+
+/* How many pieces of ctx would be worth to hand on? */
+static unsigned int pieces_of(struct convert_context *ctx)
+{
+	unsigned int kib = ctx->iter_in.bi_size >> 10;
+
+	return div_u64((u64)kib * READ_ONCE(ctx->io->cc->cost.ns_per_kib), XCRYPT_PIECE_NS);
+}
+
+/* Cut ctx in n pieces, of which it keeps the last, and offer the others. */
+static void share(struct convert_context *ctx, struct xcrypt_lane *lane, unsigned int n,
+		  unsigned int helpers)
+{
+	/* pages and sectors stay whole */
+	unsigned int bytes = round_up(ctx->iter_in.bi_size / n, PAGE_SIZE);
+	struct convert_context *piece;
+	unsigned int offered = 0;
+	LIST_HEAD(list);
+
+	while (ctx->iter_in.bi_size > bytes) {
+		piece = take_piece(ctx, bytes);
+		if (!piece)
+			break;
+		list_add_tail(&piece->entry, &list);
+		offered++;
+	}
+	if (offered)
+		xcrypt_queue_share(lane, &list, min(helpers, offered));
+}
+
+/**
+ * xcrypt_convert_shared() - xcrypt_convert() in a worker, with the help of others
+ * @ctx: of an io, not a piece
+ * @lane: the worker's own
+ *
+ * Context: process, sleeps.
+ */
+void xcrypt_convert_shared(struct convert_context *ctx, struct xcrypt_lane *lane)
+{
+	unsigned int pieces = pieces_of(ctx);
+	unsigned int helpers = pieces > 1 ? xcrypt_queue_helpers(lane) : 0;
+
+	if (helpers)
+		share(ctx, lane, min(pieces, (helpers + 1) * XCRYPT_PIECES_PER_CPU), helpers);
+	xcrypt_convert(ctx, true);
 }
 
 /* Bytes of a request with what the cipher wants behind it. */
@@ -743,6 +830,7 @@ int xcrypt_convert_layout(struct crypt_config *cc)
 		end = cc->aad_start + sizeof(struct xcrypt_aad) + cc->iv.size;
 	}
 	cc->req_size = ALIGN(end, CRYPTO_MINALIGN);
+	static_assert(sizeof(struct dm_crypt_io) == offsetofend(struct dm_crypt_io, ctx));
 	cc->per_bio_data_size = ALIGN(sizeof(struct dm_crypt_io) + cc->req_size,
 				      CRYPTO_MINALIGN);
 

@@ -33,6 +33,12 @@
 /* What a KiB takes as long as nothing was measured. */
 #define XCRYPT_GUESS_NS		(4 * NSEC_PER_USEC)
 
+/* Module parameter: whether conversions are left to workers. */
+enum { WORKERS_AUTO, WORKERS_NEVER, WORKERS_ALWAYS };
+
+static const char * const workers_words[] = { "auto", "never", "always" };
+static int workers = WORKERS_AUTO;
+
 /* ---- the end, reached from everywhere ---- */
 
 /* The caller gets his bio back; io is gone with it. */
@@ -66,13 +72,18 @@ void xcrypt_io_fail(struct dm_crypt_io *io, blk_status_t error)
 
 /**
  * xcrypt_read_run() - decrypt, in a worker
- * @io: its ciphertext is in base_bio; perhaps part of it is decrypted
+ * @ctx: of an io with ciphertext in base_bio, part of which may be decrypted; or
+ *       a piece of one
+ * @lane: the worker's own
  *
  * Context: process.
  */
-void xcrypt_read_run(struct dm_crypt_io *io)
+void xcrypt_read_run(struct convert_context *ctx, struct xcrypt_lane *lane)
 {
-	xcrypt_convert(io, true);
+	if (ctx == &ctx->io->ctx)
+		xcrypt_convert_shared(ctx, lane);
+	else
+		xcrypt_convert(ctx, true);
 }
 
 /*
@@ -84,9 +95,12 @@ static bool worth_here(struct dm_crypt_io *io)
 	struct crypt_config *cc = io->cc;
 	unsigned int ns_per_kib = READ_ONCE(cc->cost.ns_per_kib) ?: XCRYPT_GUESS_NS;
 	u64 ns = (u64)bio_sectors(io->base_bio) * ns_per_kib / 2;
+	int choice = READ_ONCE(workers);
 
 	if (test_bit(XCRYPT_SAME_CPU, &cc->flags))
 		return false;
+	if (unlikely(choice != WORKERS_AUTO))
+		return choice == WORKERS_NEVER;
 	if (!in_task())
 		return ns <= XCRYPT_HERE_SOFTIRQ;
 	return ns <= (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK);
@@ -113,7 +127,7 @@ static void read_convert(struct dm_crypt_io *io, blk_status_t error)
 	}
 
 	xcrypt_convert_init(io, io->base_bio, io->base_bio);
-	if (may_convert_here(io) && xcrypt_convert(io, false))
+	if (may_convert_here(io) && xcrypt_convert(&io->ctx, false))
 		return;
 	xcrypt_queue_add(&io->cc->read_queue, io);
 }
@@ -337,27 +351,33 @@ static void write_ready(struct dm_crypt_io *io, bool async)
 		xcrypt_order_add(io);
 }
 
-/* Start or go on encrypting io, whose clone may be missing yet. */
-static bool write_convert(struct dm_crypt_io *io, bool may_wait)
+/* Ready a write for xcrypt_convert().  Returns false if there is no memory. */
+static bool write_begin(struct dm_crypt_io *io, bool may_wait)
 {
-	if (!io->clone) {
-		io->clone = xcrypt_buffer_alloc(io, may_wait);
-		if (!io->clone)
-			return false;
-		xcrypt_convert_init(io, io->base_bio, io->clone);
-	}
-	return xcrypt_convert(io, true);
+	io->clone = xcrypt_buffer_alloc(io, may_wait);
+	if (!io->clone)
+		return false;
+	xcrypt_convert_init(io, io->base_bio, io->clone);
+	return true;
 }
 
 /**
  * xcrypt_write_run() - encrypt, in a worker
- * @io: fresh from map()
+ * @ctx: of an io fresh from map(), or a piece of one
+ * @lane: the worker's own
  *
  * Context: process; sleeps for memory.
  */
-void xcrypt_write_run(struct dm_crypt_io *io)
+void xcrypt_write_run(struct convert_context *ctx, struct xcrypt_lane *lane)
 {
-	write_convert(io, true);
+	struct dm_crypt_io *io = ctx->io;
+
+	if (ctx != &io->ctx) {
+		xcrypt_convert(ctx, true);
+		return;
+	}
+	write_begin(io, true);
+	xcrypt_convert_shared(ctx, lane);
 }
 
 /*
@@ -370,8 +390,10 @@ static void write_map(struct dm_crypt_io *io)
 
 	xcrypt_order_arrive(io);
 	if ((test_bit(XCRYPT_NO_WRITE_WORKQUEUE, &cc->flags) || worth_here(io)) &&
-	    !in_interrupt() && write_convert(io, false))
+	    !in_interrupt() && write_begin(io, false)) {
+		xcrypt_convert(&io->ctx, true);
 		return;
+	}
 	xcrypt_queue_add(&cc->write_queue, io);
 }
 
@@ -382,7 +404,8 @@ static void write_map(struct dm_crypt_io *io)
 static int write_map_zoned(struct dm_crypt_io *io)
 {
 	init_completion(&io->converted);
-	write_convert(io, true);
+	write_begin(io, true);
+	xcrypt_convert(&io->ctx, true);
 	wait_for_completion_io(&io->converted);
 	if (READ_ONCE(io->error)) {
 		xcrypt_buffer_free(io->cc, io->clone);
@@ -476,6 +499,7 @@ static struct dm_crypt_io *io_init(struct crypt_config *cc, struct bio *bio, sec
 	struct dm_crypt_io *io = dm_per_bio_data(bio, cc->per_bio_data_size);
 
 	io->cc = cc;
+	io->ctx.io = io;
 	io->base_bio = bio;
 	io->sector = sector;
 	io->error = BLK_STS_OK;
@@ -564,6 +588,30 @@ static const struct kernel_param_ops order_param_ops = {
 
 module_param_cb(write_order, &order_param_ops, NULL, 0644);
 MODULE_PARM_DESC(write_order, "order in which encrypted writes are submitted, for devices created from now on: inline, offload, fifo, sort or auto (default: auto: sort on rotational devices, else inline)");
+
+static int workers_param_set(const char *val, const struct kernel_param *kp)
+{
+	int choice = sysfs_match_string(workers_words, val);
+
+	if (choice < 0)
+		pr_err("dm_xcrypt: workers is auto, never or always, not \"%.32s\"\n", val);
+	else
+		WRITE_ONCE(workers, choice);
+	return min(choice, 0);
+}
+
+static int workers_param_get(char *buf, const struct kernel_param *kp)
+{
+	return sprintf(buf, "%s\n", workers_words[READ_ONCE(workers)]);
+}
+
+static const struct kernel_param_ops workers_param_ops = {
+	.set = workers_param_set,
+	.get = workers_param_get,
+};
+
+module_param_cb(workers, &workers_param_ops, NULL, 0644);
+MODULE_PARM_DESC(workers, "who converts: workers always, never where the context allows it, or auto: by what the cipher takes (default: auto)");
 
 static int spare_param_get(char *buf, const struct kernel_param *kp)
 {

@@ -214,17 +214,21 @@ struct xcrypt_iv {
 };
 
 /*
- * Where the bytes of one bio stand on their way through the cipher.
- * Part of dm_crypt_io, set up by xcrypt_convert_init(), dead once the last
- * of cc_pending called the done function.
+ * Where the bytes of one bio, or of a piece of it, stand on their way through
+ * the cipher.  An io has one, set up by xcrypt_convert_init() and dead once the
+ * io was handed on.  While other CPUs help, the io has some more, which convert.c
+ * allocates and frees: each for the bytes of its own iterators.  Followed in
+ * memory by a request, see struct xcrypt_dmreq.
  *
  * cc_pending starts at XCRYPT_CONVERT_BIAS, callbacks count down, and the
  * converting thread takes away what is left of the bias when it has issued
  * the last request: synchronous requests cost no atomic operation.
  */
 struct convert_context {
-	struct bio *bio_in;		/* O  what is read */
-	struct bio *bio_out;		/* O  what is written; = bio_in in place */
+	struct dm_crypt_io *io;		/* C  set by map, or with the piece */
+	struct list_head entry;		/* in a xcrypt_lane, under its lock */
+	struct bio *bio_in;		/* C  what is read */
+	struct bio *bio_out;		/* C  what is written; = bio_in in place */
 	struct bvec_iter iter_in;	/* O */
 	struct bvec_iter iter_out;	/* O  not used in place */
 	sector_t sector;		/* O  next sector, relative to the target */
@@ -232,10 +236,10 @@ struct convert_context {
 	void *req;
 	unsigned int issued;		/* O  requests that went asynchronous */
 	bool backlogged;		/* O  wait for restart before going on */
-	bool embedded_used;		/* O  the io's own request is gone */
+	bool embedded_used;		/* O  the request behind this is gone */
 	struct completion restart;	/* A  the cipher's queue has room again */
 	atomic_t cc_pending;		/* A */
-};
+} CRYPTO_MINALIGN_ATTR;
 
 #define XCRYPT_CONVERT_BIAS	(INT_MAX / 2)
 
@@ -251,8 +255,7 @@ struct xcrypt_metadata {
 
 /*
  * One bio on its way; lives in the per-bio data of base_bio, so it is gone
- * once base_bio was ended.  Followed in memory by the embedded request, see
- * struct xcrypt_dmreq.
+ * once base_bio was ended.
  */
 struct dm_crypt_io {
 	struct crypt_config *cc;	/* C  set by map */
@@ -270,10 +273,10 @@ struct dm_crypt_io {
 		struct work_struct work;	/* O  what a read does that must sleep */
 		struct completion converted;	/* A  zoned: a write is encrypted */
 	};
-	struct list_head entry;		/* in a xcrypt_lane, under its lock */
 	struct xcrypt_order_node node;
-	struct convert_context ctx;
-} CRYPTO_MINALIGN_ATTR;
+	atomic_t contexts;		/* A  ctx, and pieces that are not done */
+	struct convert_context ctx;	/* the last: its request follows */
+};
 
 /*
  * What a cipher request needs beside the request itself.  One memory block:
@@ -283,7 +286,7 @@ struct dm_crypt_io {
  * with cc->dmreq_start, cc->iv_start and cc->aad_start as offsets of the
  * latter three; request is a skcipher_request, or an aead_request, and only
  * then there is a struct xcrypt_aad.  The
- * embedded block of an io serves all its sectors while the cipher answers at
+ * block behind a convert_context serves all its sectors while the cipher answers at
  * once; a sector that goes asynchronous takes its block away with it, and the
  * next one comes from cc->req_pool.
  */
@@ -308,16 +311,19 @@ struct xcrypt_aad {
 };
 
 /*
- * One CPU's share of a queue: ios wait in list, oldest first.
+ * One CPU's share of a queue: what is to be converted waits in list, oldest first.
  * queue.c allocates and frees it with its queue.
  */
 struct xcrypt_lane {
-	spinlock_t lock;		/* irq-safe: completions add ios */
-	struct list_head list;		/* L */
+	spinlock_t lock;		/* irq-safe: completions add */
+	struct list_head list;		/* L  of convert_context.entry */
 	struct work_struct work;	/* runs on cpu */
 	struct xcrypt_queue *queue;	/* C */
 	int cpu;			/* C */
 } ____cacheline_aligned_in_smp;
+
+/* Converts, or goes on with it; may sleep.  lane is the worker's own. */
+typedef void (*xcrypt_run_fn)(struct convert_context *ctx, struct xcrypt_lane *lane);
 
 /*
  * A per-CPU queue of ios whose waiting work idle CPUs take over.  Two per
@@ -327,7 +333,7 @@ struct xcrypt_lane {
 struct xcrypt_queue {
 	struct workqueue_struct *wq;		/* C */
 	struct xcrypt_lane *lanes;		/* C  nr_cpu_ids of them */
-	void (*run)(struct dm_crypt_io *io);	/* C  may sleep; takes the io */
+	xcrypt_run_fn run;			/* C  takes the io, or the piece */
 	cpumask_var_t busy;			/* A  lanes whose worker runs */
 	bool steal;				/* C  false: same_cpu_crypt */
 };
@@ -435,13 +441,14 @@ extern unsigned int xcrypt_max_read_size;	/* bytes; 0: no split */
 extern unsigned int xcrypt_max_write_size;	/* bytes; 0: no split */
 enum xcrypt_order_mode xcrypt_default_order(void);
 void xcrypt_write_submit(struct dm_crypt_io *io);
-void xcrypt_read_run(struct dm_crypt_io *io);
-void xcrypt_write_run(struct dm_crypt_io *io);
+void xcrypt_read_run(struct convert_context *ctx, struct xcrypt_lane *lane);
+void xcrypt_write_run(struct convert_context *ctx, struct xcrypt_lane *lane);
 void xcrypt_io_fail(struct dm_crypt_io *io, blk_status_t error);
 
 /* convert.c */
 void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio *bio_out);
-bool xcrypt_convert(struct dm_crypt_io *io, bool may_sleep);
+bool xcrypt_convert(struct convert_context *ctx, bool may_sleep);
+void xcrypt_convert_shared(struct convert_context *ctx, struct xcrypt_lane *lane);
 void xcrypt_convert_done(struct dm_crypt_io *io, bool async);	/* dm-xcrypt.c */
 int xcrypt_convert_layout(struct crypt_config *cc);
 
@@ -468,9 +475,11 @@ void xcrypt_list_take(struct xcrypt_order *order, struct list_head *out);
 
 /* queue.c */
 int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int wq_flags,
-		      bool steal, void (*run)(struct dm_crypt_io *io));
+		      bool steal, xcrypt_run_fn run);
 void xcrypt_queue_exit(struct xcrypt_queue *queue);
 void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io);
+unsigned int xcrypt_queue_helpers(struct xcrypt_lane *lane);
+void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsigned int n);
 
 /* buffer.c */
 int xcrypt_buffer_init(struct crypt_config *cc);

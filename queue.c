@@ -5,7 +5,8 @@
  * is taken over by CPUs whose own lane is empty.
  *
  * An io stays in its lane until a worker really runs and takes it: a CPU that
- * was woken to help but is kept busy by something else delays nobody.
+ * was woken to help but is kept busy by something else delays nobody.  The same
+ * holds for the pieces of an io that is large enough to be shared (convert.c).
  *
  * Hotplug: the work item of a lane whose CPU went down is run by the
  * workqueue on another CPU; it serves its lane wherever it runs.  The
@@ -15,8 +16,8 @@
 #include <linux/slab.h>
 #include "dm-xcrypt.h"
 
-/* Wake one CPU that has nothing to do. */
-static void wake_helper(struct xcrypt_queue *queue, int self)
+/* Wake up to n CPUs that have nothing to do. */
+static void wake_helpers(struct xcrypt_queue *queue, int self, unsigned int n)
 {
 	int cpu;
 
@@ -24,7 +25,8 @@ static void wake_helper(struct xcrypt_queue *queue, int self)
 		if (cpu == self || cpumask_test_cpu(cpu, queue->busy))
 			continue;
 		queue_work_on(cpu, queue->wq, &queue->lanes[cpu].work);
-		return;
+		if (!--n)
+			return;
 	}
 }
 
@@ -49,19 +51,55 @@ void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io)
 	rcu_read_lock();
 	spin_lock_irqsave(&lane->lock, flags);
 	waits = !list_empty(&lane->list) || cpumask_test_cpu(cpu, queue->busy);
-	list_add_tail(&io->entry, &lane->list);
+	list_add_tail(&io->ctx.entry, &lane->list);
 	spin_unlock_irqrestore(&lane->lock, flags);
 
 	queue_work_on(cpu, queue->wq, &lane->work);
 	if (waits && queue->steal)
-		wake_helper(queue, cpu);
+		wake_helpers(queue, cpu, 1);
 	rcu_read_unlock();
 }
 
-/* The oldest io of a lane, or NULL. */
-static struct dm_crypt_io *lane_pop(struct xcrypt_lane *lane)
+/**
+ * xcrypt_queue_helpers() - how many CPUs may help a worker with its io
+ * @lane: the worker's own
+ *
+ * Context: process.
+ * Return: CPUs whose own lanes don't keep them busy; 0 if more ios wait, with
+ * which they can help as well.
+ */
+unsigned int xcrypt_queue_helpers(struct xcrypt_lane *lane)
 {
-	struct dm_crypt_io *io;
+	struct xcrypt_queue *queue = lane->queue;
+	unsigned int online = num_online_cpus();
+
+	if (!queue->steal || !list_empty_careful(&lane->list))
+		return 0;
+	return online - min(online, cpumask_weight(queue->busy));
+}
+
+/**
+ * xcrypt_queue_share() - offer pieces of an io to idle CPUs
+ * @lane: the worker's own; it takes what nobody else took
+ * @pieces: list of convert_context.entry, not empty; it is empty then
+ * @n: how many CPUs to wake, at least 1
+ *
+ * The caller holds another part of the same io, so that the device stays.
+ *
+ * Context: process; does not sleep.
+ */
+void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsigned int n)
+{
+	spin_lock_irq(&lane->lock);
+	list_splice_init(pieces, &lane->list);
+	spin_unlock_irq(&lane->lock);
+	wake_helpers(lane->queue, lane->cpu, n);
+}
+
+/* The oldest of a lane, or NULL. */
+static struct convert_context *lane_pop(struct xcrypt_lane *lane)
+{
+	struct convert_context *ctx;
 
 	/*
 	 * A glance without the lock: an io that is added just now is not
@@ -71,25 +109,25 @@ static struct dm_crypt_io *lane_pop(struct xcrypt_lane *lane)
 		return NULL;
 
 	spin_lock_irq(&lane->lock);
-	io = list_first_entry_or_null(&lane->list, struct dm_crypt_io, entry);
-	if (io)
-		list_del(&io->entry);
+	ctx = list_first_entry_or_null(&lane->list, struct convert_context, entry);
+	if (ctx)
+		list_del(&ctx->entry);
 	spin_unlock_irq(&lane->lock);
-	return io;
+	return ctx;
 }
 
-/* An io from the worker's own lane, else from the next one that has any. */
-static struct dm_crypt_io *queue_take(struct xcrypt_queue *queue, struct xcrypt_lane *own)
+/* From the worker's own lane, else from the next one that has any. */
+static struct convert_context *queue_take(struct xcrypt_queue *queue, struct xcrypt_lane *own)
 {
-	struct dm_crypt_io *io = lane_pop(own);
+	struct convert_context *ctx = lane_pop(own);
 	int cpu;
 
-	if (io || !queue->steal)
-		return io;
+	if (ctx || !queue->steal)
+		return ctx;
 	for_each_cpu_wrap(cpu, cpu_online_mask, own->cpu) {
-		io = lane_pop(&queue->lanes[cpu]);
-		if (io)
-			return io;
+		ctx = lane_pop(&queue->lanes[cpu]);
+		if (ctx)
+			return ctx;
 	}
 	return NULL;
 }
@@ -98,11 +136,11 @@ static void lane_work(struct work_struct *work)
 {
 	struct xcrypt_lane *lane = container_of(work, struct xcrypt_lane, work);
 	struct xcrypt_queue *queue = lane->queue;
-	struct dm_crypt_io *io;
+	struct convert_context *ctx;
 
 	cpumask_set_cpu(lane->cpu, queue->busy);
-	while ((io = queue_take(queue, lane))) {
-		queue->run(io);
+	while ((ctx = queue_take(queue, lane))) {
+		queue->run(ctx, lane);
 		cond_resched();
 	}
 	cpumask_clear_cpu(lane->cpu, queue->busy);
@@ -125,13 +163,13 @@ static void lane_init(struct xcrypt_queue *queue, int cpu)
  * @name: of its workers, as seen in ps; up to 23 bytes count
  * @wq_flags: WQ_*, of a per-CPU workqueue
  * @steal: idle CPUs may take over waiting ios
- * @run: called for each io from process context; it owns the io and may sleep
+ * @run: called for each io and each piece from process context
  *
  * Context: process, sleeps.
  * Return: 0 or -ENOMEM; xcrypt_queue_exit() undoes it in both cases.
  */
 int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int wq_flags,
-		      bool steal, void (*run)(struct dm_crypt_io *io))
+		      bool steal, xcrypt_run_fn run)
 {
 	int cpu;
 
