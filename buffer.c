@@ -11,9 +11,9 @@
  * disk is done with them.  Those writes need nothing more from us to get
  * there: the order stage is told (xcrypt_order_relax()) not to hold any back.
  *
- * All devices together take about XCRYPT_MEMORY_PERCENT of low memory; beyond
- * its share a device lives from its reserve.  The spare pages of spare.c are not
- * counted in that.
+ * All devices together take about XCRYPT_MEMORY_PERCENT of low memory, and a
+ * device no more than its window (window.c); beyond its share a device lives from
+ * its reserve.  The spare pages of spare.c are not counted in that.
  */
 #include <linux/cpu.h>
 #include <linux/mm.h>
@@ -46,6 +46,18 @@ static void share_update(int change)
 	spin_unlock(&share_lock);
 }
 
+/* Are n more pages beyond what the device may have? */
+static bool beyond_share(struct crypt_config *cc, unsigned int n)
+{
+	unsigned long most = min(READ_ONCE(share_pages),
+				 xcrypt_window_pages(cc) + XCRYPT_MIN_PAGES);
+
+	if (likely(percpu_counter_read_positive(&cc->n_pages) + n <= most))
+		return false;
+	xcrypt_window_tight(cc);
+	return true;
+}
+
 /*
  * The pool's allocator.  mempool_alloc() makes its first attempt with
  * __GFP_NORETRY: that one is refused to a device beyond its share, and the
@@ -56,8 +68,7 @@ static void *pool_page_alloc(gfp_t gfp, void *data)
 	struct crypt_config *cc = data;
 	struct page *page;
 
-	if ((gfp & __GFP_NORETRY) &&
-	    percpu_counter_read_positive(&cc->n_pages) >= READ_ONCE(share_pages))
+	if ((gfp & __GFP_NORETRY) && beyond_share(cc, 1))
 		return NULL;
 
 	page = alloc_page(gfp);
@@ -84,7 +95,7 @@ static unsigned int get_pages(struct crypt_config *cc, struct page **page, unsig
 	unsigned int got = 0;
 
 	n = min(n, XCRYPT_CHUNK);
-	if (percpu_counter_read_positive(&cc->n_pages) + n <= READ_ONCE(share_pages))
+	if (!beyond_share(cc, n))
 		got = xcrypt_spare_get(page, n);
 	if (got) {
 		percpu_counter_add_batch(&cc->n_pages, got, XCRYPT_COUNT_BATCH);
@@ -114,9 +125,14 @@ static bool clone_add_pages(struct crypt_config *cc, struct bio *clone, unsigned
 	return true;
 }
 
-/* A pool that lacks pages gets them first; who sleeps there waits for them. */
+/*
+ * A pool that lacks pages gets them first, as far as they fit the window; who
+ * sleeps there waits for them.
+ */
 static void put_pages(struct crypt_config *cc, struct page **page, unsigned int n)
 {
+	unsigned int excess;
+
 	/* as mempool_free() has it ahead of the same look without the lock */
 	smp_rmb();
 	if (likely(READ_ONCE(cc->page_pool.curr_nr) >= cc->page_pool.min_nr)) {
@@ -124,8 +140,11 @@ static void put_pages(struct crypt_config *cc, struct page **page, unsigned int 
 		xcrypt_spare_put(page, n);
 		return;
 	}
-	while (n)
-		mempool_free(page[--n], &cc->page_pool);
+	excess = xcrypt_window_excess(cc, n);
+	if (excess)
+		xcrypt_spare_put(page + n - excess, excess);
+	for (n -= excess; n; n--)
+		mempool_free(page[n - 1], &cc->page_pool);
 }
 
 static void clone_free_pages(struct crypt_config *cc, struct bio *clone)

@@ -16,6 +16,7 @@
 #include <linux/blkdev.h>
 #include <linux/crypto.h>
 #include <linux/gfp.h>
+#include <linux/interrupt.h>
 #include <linux/kernel.h>
 #include <linux/log2.h>
 #include <linux/workqueue.h>
@@ -236,6 +237,63 @@ static void name(void *data, int error)					\
 static void name(struct crypto_async_request *areq, int error)		\
 {									\
 	fn(areq->data, error);						\
+}
+#endif
+
+/*
+ * Something to do in softirq, soon and on this CPU.  XCRYPT_BH(name, fn) defines
+ * what xcrypt_bh_init() wants: name, which calls fn(bh).
+ */
+#ifdef XCRYPT_HAVE_SYSTEM_BH_WQ
+struct xcrypt_bh {
+	struct work_struct work;
+};
+
+#define XCRYPT_BH(name, fn)						\
+static void name(struct work_struct *work)				\
+{									\
+	fn(container_of(work, struct xcrypt_bh, work));			\
+}
+
+static inline void xcrypt_bh_init(struct xcrypt_bh *bh, work_func_t fn)
+{
+	INIT_WORK(&bh->work, fn);
+}
+
+static inline void xcrypt_bh_schedule(struct xcrypt_bh *bh)
+{
+	queue_work(system_bh_wq, &bh->work);
+}
+
+/* Waits for what runs, too. */
+static inline void xcrypt_bh_kill(struct xcrypt_bh *bh)
+{
+	cancel_work_sync(&bh->work);
+}
+#else
+struct xcrypt_bh {
+	struct tasklet_struct tasklet;
+};
+
+#define XCRYPT_BH(name, fn)						\
+static void name(struct tasklet_struct *tasklet)			\
+{									\
+	fn(container_of(tasklet, struct xcrypt_bh, tasklet));		\
+}
+
+static inline void xcrypt_bh_init(struct xcrypt_bh *bh, void (*fn)(struct tasklet_struct *tasklet))
+{
+	tasklet_setup(&bh->tasklet, fn);
+}
+
+static inline void xcrypt_bh_schedule(struct xcrypt_bh *bh)
+{
+	tasklet_schedule(&bh->tasklet);
+}
+
+static inline void xcrypt_bh_kill(struct xcrypt_bh *bh)
+{
+	tasklet_kill(&bh->tasklet);
 }
 #endif
 

@@ -101,20 +101,24 @@ static bool worth_here(struct dm_crypt_io *io)
 		return false;
 	if (unlikely(choice != WORKERS_AUTO))
 		return choice == WORKERS_NEVER;
-	if (!in_task())
+	if (!in_task() || irqs_disabled())
 		return ns <= XCRYPT_HERE_SOFTIRQ;
 	return ns <= (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK);
 }
 
 /*
- * May a completion convert right here?  Not in hard irq, nor where interrupts
- * are off (the idle loop completes so): ciphers use the FPU, and take long.
+ * A read waits for its conversion.  Not in hard irq, nor where interrupts are off
+ * (the idle loop completes so): ciphers use the FPU, and take long.
  */
-static bool may_convert_here(struct dm_crypt_io *io)
+static void read_hand_on(struct dm_crypt_io *io)
 {
-	if (in_hardirq() || irqs_disabled())
-		return false;
-	return test_bit(XCRYPT_NO_READ_WORKQUEUE, &io->cc->flags) || worth_here(io);
+	struct crypt_config *cc = io->cc;
+	bool here = test_bit(XCRYPT_NO_READ_WORKQUEUE, &cc->flags) || worth_here(io);
+
+	if (here && (in_hardirq() || irqs_disabled()))
+		xcrypt_queue_add_soft(&cc->read_queue, io);
+	else if (!here || !xcrypt_convert(&io->ctx, false))
+		xcrypt_queue_add(&cc->read_queue, io);
 }
 
 /* The lower device has read io, or failed.  Context: any, hard irq too. */
@@ -127,9 +131,7 @@ static void read_convert(struct dm_crypt_io *io, blk_status_t error)
 	}
 
 	xcrypt_convert_init(io, io->base_bio, io->base_bio);
-	if (may_convert_here(io) && xcrypt_convert(&io->ctx, false))
-		return;
-	xcrypt_queue_add(&io->cc->read_queue, io);
+	read_hand_on(io);
 }
 
 /* The devices below advance what they are given. */
@@ -308,6 +310,7 @@ static void write_endio(struct bio *clone)
 
 	if (clone->bi_status)
 		xcrypt_io_fail(io, clone->bi_status);
+	xcrypt_window_end(io);
 	xcrypt_buffer_free(io->cc, clone);
 	io_end(io);
 }
@@ -327,6 +330,7 @@ static void write_prepare(struct dm_crypt_io *io)
 {
 	io->clone->bi_iter.bi_sector = io->cc->start + io->sector;
 	io->clone->bi_end_io = write_endio;
+	xcrypt_window_begin(io);
 }
 
 /*

@@ -11,6 +11,7 @@
  *   queue.c      per-CPU work lists that idle CPUs take over
  *   buffer.c     ciphertext pages of writes, under memory pressure too
  *   spare.c      pages kept for the next write
+ *   window.c     how much of the writes may be in flight
  *   integrity.c  tags and IVs that are stored beside the sectors
  *   key.c        key text, keyrings, cipher allocation, wiping
  *   table.c      table line -> crypt_config and back; status, messages, limits
@@ -30,8 +31,8 @@
  *   FLUSH, DISCARD  remapped only: a flush covers the writes that were
  *              completed to the caller, and those are on the disk's side
  *
- * "Here" is the caller of map() for writes and the completion of the lower
- * device for reads; the dm-crypt flags no_write_workqueue and
+ * "Here" is the caller of map() for writes, and for reads the completion of the
+ * lower device, or the softirq behind it; the dm-crypt flags no_write_workqueue and
  * no_read_workqueue ask for it.  No conversion in hard irq, ever.
  *
  * Ownership: an io has one owner at a time, the stage that it is in, and is
@@ -268,6 +269,7 @@ struct dm_crypt_io {
 	struct bvec_iter base_iter;
 	bio_end_io_t *base_end_io;	/* O  NULL: it did not */
 	sector_t bad_sector;		/* A  one whose tag does not fit */
+	u64 timed;			/* O  write: ns, since when; 0: not timed */
 	struct xcrypt_metadata meta;
 	union {
 		struct work_struct work;	/* O  what a read does that must sleep */
@@ -317,7 +319,9 @@ struct xcrypt_aad {
 struct xcrypt_lane {
 	spinlock_t lock;		/* irq-safe: completions add */
 	struct list_head list;		/* L  of convert_context.entry */
-	struct work_struct work;	/* runs on cpu */
+	struct list_head soft;		/* L  the same, to be converted in softirq */
+	struct work_struct work;	/* runs on cpu; serves list */
+	struct xcrypt_bh bh;		/* runs on cpu; serves soft */
 	struct xcrypt_queue *queue;	/* C */
 	int cpu;			/* C */
 } ____cacheline_aligned_in_smp;
@@ -380,6 +384,23 @@ struct xcrypt_cost {
 };
 
 /*
+ * How much of the writes may be in flight; part of crypt_config, window.c's.
+ */
+struct xcrypt_window {
+	unsigned long pages;		/* A  the window; written under the lock */
+	unsigned long stamp;		/* A  jiffies when a write was timed */
+	unsigned long peak;		/* A  most pages in flight, for INFO */
+	bool tight;			/* A  a write was held back */
+	spinlock_t lock;		/* irq-safe: completions take it */
+	unsigned long floor;		/* C  pages; the least window */
+	unsigned long ceiling;		/* C  pages; the largest */
+	u64 since;			/* L  ns; when the window changed */
+	u64 least;			/* L  ns; of the samples */
+	u64 alone;			/* L  ns; with little else in flight, 0: unknown */
+	unsigned int samples;		/* L */
+};
+
+/*
  * One table line.  xcrypt_ctr() allocates it, ti->private holds it,
  * xcrypt_dtr() frees it; dm core calls dtr after the last bio completed and
  * serialises ctr, dtr, messages, suspend and resume of one target.
@@ -429,6 +450,7 @@ struct crypt_config {
 	struct percpu_counter n_pages;	/* A  pages held; 0 in dtr */
 
 	struct xcrypt_cost cost;	/* measured by convert.c */
+	struct xcrypt_window window;
 
 	struct workqueue_struct *io_queue;	/* C  dm_crypt_io.work of reads */
 	struct xcrypt_queue read_queue;
@@ -478,6 +500,7 @@ int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int
 		      bool steal, xcrypt_run_fn run);
 void xcrypt_queue_exit(struct xcrypt_queue *queue);
 void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io);
+void xcrypt_queue_add_soft(struct xcrypt_queue *queue, struct dm_crypt_io *io);
 unsigned int xcrypt_queue_helpers(struct xcrypt_lane *lane);
 void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsigned int n);
 
@@ -493,6 +516,14 @@ void xcrypt_spare_put(struct page **page, unsigned int n);
 unsigned int xcrypt_spare_count(void);
 int xcrypt_spare_init(void);
 void xcrypt_spare_exit(void);
+
+/* window.c */
+unsigned long xcrypt_window_pages(struct crypt_config *cc);
+unsigned int xcrypt_window_excess(struct crypt_config *cc, unsigned int n);
+void xcrypt_window_tight(struct crypt_config *cc);
+void xcrypt_window_begin(struct dm_crypt_io *io);
+void xcrypt_window_end(struct dm_crypt_io *io);
+void xcrypt_window_init(struct crypt_config *cc);
 
 /* integrity.c */
 int xcrypt_integrity_ctr(struct dm_target *ti);

@@ -8,6 +8,9 @@
  * was woken to help but is kept busy by something else delays nobody.  The same
  * holds for the pieces of an io that is large enough to be shared (convert.c).
  *
+ * What may not be converted where it completes, in hard irq, but is not worth a
+ * worker either, is converted in softirq, as soon as that may run.
+ *
  * Hotplug: the work item of a lane whose CPU went down is run by the
  * workqueue on another CPU; it serves its lane wherever it runs.  The
  * workqueue is not freezable: hibernation and swap write through us.
@@ -15,6 +18,9 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include "dm-xcrypt.h"
+
+/* Reads in softirq at a time; more of them are work for workers. */
+#define XCRYPT_SOFT_READS	16
 
 /* Wake up to n CPUs that have nothing to do. */
 static void wake_helpers(struct xcrypt_queue *queue, int self, unsigned int n)
@@ -59,6 +65,47 @@ void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io)
 		wake_helpers(queue, cpu, 1);
 	rcu_read_unlock();
 }
+
+/**
+ * xcrypt_queue_add_soft() - let an io be converted in softirq
+ * @queue: initialised; its ios need no memory of xcrypt_buffer_alloc()
+ * @io: the caller gives it away
+ *
+ * If it can't be finished there, it goes on in a worker.
+ *
+ * Context: any, hard irq too; does not sleep.
+ */
+void xcrypt_queue_add_soft(struct xcrypt_queue *queue, struct dm_crypt_io *io)
+{
+	struct xcrypt_lane *lane = &queue->lanes[raw_smp_processor_id()];
+	unsigned long flags;
+
+	rcu_read_lock();	/* see xcrypt_queue_add() */
+	spin_lock_irqsave(&lane->lock, flags);
+	list_add_tail(&io->ctx.entry, &lane->soft);
+	spin_unlock_irqrestore(&lane->lock, flags);
+	xcrypt_bh_schedule(&lane->bh);
+	rcu_read_unlock();
+}
+
+static void lane_soft(struct xcrypt_bh *bh)
+{
+	struct xcrypt_lane *lane = container_of(bh, struct xcrypt_lane, bh);
+	struct convert_context *ctx, *next;
+	unsigned int n = 0;
+	LIST_HEAD(list);
+
+	spin_lock_irq(&lane->lock);
+	list_splice_init(&lane->soft, &list);
+	spin_unlock_irq(&lane->lock);
+
+	list_for_each_entry_safe(ctx, next, &list, entry) {
+		if (n++ >= XCRYPT_SOFT_READS || !xcrypt_convert(ctx, false))
+			xcrypt_queue_add(lane->queue, ctx->io);
+	}
+}
+
+XCRYPT_BH(lane_bh, lane_soft)
 
 /**
  * xcrypt_queue_helpers() - how many CPUs may help a worker with its io
@@ -152,7 +199,9 @@ static void lane_init(struct xcrypt_queue *queue, int cpu)
 
 	spin_lock_init(&lane->lock);
 	INIT_LIST_HEAD(&lane->list);
+	INIT_LIST_HEAD(&lane->soft);
 	INIT_WORK(&lane->work, lane_work);
+	xcrypt_bh_init(&lane->bh, lane_bh);
 	lane->queue = queue;
 	lane->cpu = cpu;
 }
@@ -196,9 +245,13 @@ int xcrypt_queue_init(struct xcrypt_queue *queue, const char *name, unsigned int
  */
 void xcrypt_queue_exit(struct xcrypt_queue *queue)
 {
+	int cpu;
+
 	if (queue->wq) {
 		/* see xcrypt_queue_add(): it may be about to queue the work */
 		synchronize_rcu();
+		for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+			xcrypt_bh_kill(&queue->lanes[cpu].bh);
 		destroy_workqueue(queue->wq);
 	}
 	kfree(queue->lanes);

@@ -497,6 +497,7 @@ static int ctr_device(struct dm_target *ti, unsigned int argc, char **argv)
 		return refuse(ti, "Invalid device sector", -EINVAL);
 	}
 	cc->start = start;
+	xcrypt_window_init(cc);
 	if (bdev_is_zoned(cc->dev->bdev))
 		xcrypt_zoned_ctr(ti);
 	return 0;
@@ -728,7 +729,8 @@ static unsigned int status_info(struct crypt_config *cc, char *result, unsigned 
 	DMEMIT(" key=%s", test_bit(XCRYPT_KEY_VALID, &cc->flags) ? "valid" : "wiped");
 	DMEMIT(" write_order=%s batches=%llu writes=%llu",
 	       xcrypt_order_name(order->mode), batches, writes);
-	DMEMIT(" pages=%lld", percpu_counter_sum(&cc->n_pages));
+	DMEMIT(" pages=%lld peak=%lu window=%lu", percpu_counter_sum(&cc->n_pages),
+	       READ_ONCE(cc->window.peak), xcrypt_window_pages(cc));
 	DMEMIT(" ns_per_kib=%u", READ_ONCE(cc->cost.ns_per_kib));
 	if (cc->integrity.stride)
 		DMEMIT(" tag_bytes=%u iv_bytes=%u metadata_bytes=%u rechecks=%lld tag_errors=%lld",

@@ -91,6 +91,14 @@ probe compile "$@" <<'END'
 unsigned int xcrypt_probe = WQ_PERCPU;
 END
 
+# Work in softirq, in the clothes of a workqueue.
+fact=SYSTEM_BH_WQ
+probe compile "$@" <<'END'
+#include <linux/workqueue.h>
+bool xcrypt_probe(struct work_struct *work);
+bool xcrypt_probe(struct work_struct *work) { return queue_work(system_bh_wq, work); }
+END
+
 # Writes of a zone wait for each other in the block layer.
 fact=ZONE_WRITE_PLUGS
 probe compile "$@" <<'END'

@@ -10,13 +10,12 @@ The guest part, tests/guest/bench_cost.py, measures.  Here:
 """
 
 import csv
-import glob
 import math
 import os
-import re
 import subprocess
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+from guest import TOP, listed, measure, measured, told
+
 SIZES = {4096: "4k", 16384: "16k", 131072: "128k", 1 << 20: "1M"}
 SECTORS = (512, 4096)
 DIRECTIONS = ("read", "write")
@@ -166,33 +165,16 @@ plot "%s" using 2:xtic(1) title "in-tree, no flags", "" using 3 title "in-tree, 
 def run(kernel, out):
     """Measures on one kernel.  True if all is as it must be."""
     subprocess.run([os.path.join(TOP, "scripts", "deps"), "gnuplot-nox"], check=True)
-    path = os.path.join(out, "cost-%s.csv" % kernel)
-    status = subprocess.run(
-        [os.path.join(TOP, "scripts", "vm"), "--kernel", kernel, "--virtual-time",
-         "--mem", "1G", "--timeout", "7200", "--load", "target_name=xcrypt", "--share", out,
-         "--", "tests/guest/bench_cost.py", "/share/new.csv", os.environ.get("IOS", "1")],
-        cwd=TOP, stdin=subprocess.DEVNULL, check=False).returncode
-    if status:
+    path = measure("cost", kernel, out, ["--virtual-time"], [os.environ.get("IOS", "1")])
+    if not path:
         return False
-    if os.path.exists(path):
-        os.replace(path, path + ".before")
-    os.replace(os.path.join(out, "new.csv"), path)
     figures = Figures(path)
     chart(kernel, figures, out)
-    bad, cannot = judge(kernel, figures)
-    for text in bad + ["cannot be: " + text for text in cannot]:
-        print("bench: %s: %s" % (kernel, text))
-    return not bad
+    return told(kernel, *judge(kernel, figures))
 
 
-def listed(heading, texts):
-    """Lines of Markdown, none if there is no text."""
-    return [heading, ""] + ["- " + text for text in texts] + [""] if texts else []
-
-
-def section(kernel, out):
+def section(kernel, path):
     """What the report says of one kernel."""
-    path = os.path.join(out, "cost-%s.csv" % kernel)
     figures = Figures(path)
     lines = ["### Kernel %s" % kernel, ""] + table(figures) + [
         "", "![own cost](cost-%s.svg)" % kernel, ""]
@@ -208,6 +190,6 @@ def report(out):
     """The text, with all kernels that were measured."""
     lines = ["## cost", "", "Microseconds of virtual time for an I/O, fio psync, direct, "
              "depth 1, aes-xts-plain64 over `zero`.", __doc__.split("\n\n", 1)[1]]
-    for path in sorted(glob.glob(os.path.join(out, "cost-*.csv"))):
-        lines += section(re.fullmatch(r"cost-(.*)\.csv", os.path.basename(path))[1], out)
+    for kernel, path in measured("cost", out):
+        lines += section(kernel, path)
     return "\n".join(lines) + "\n"

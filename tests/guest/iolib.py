@@ -51,6 +51,38 @@ class NullBlk:
         os.rmdir(self.dir)
 
 
+class Slow:
+    """tests/hdd as a block device: a disk that takes its time, see hdd.c.  plugin
+    is where it was built."""
+
+    def __init__(self, plugin, megabytes, scheduler="none", number=0, depth=1, **settings):
+        self.socket = "/tmp/hdd%d.sock" % number
+        self.server = subprocess.Popen(
+            ["nbdkit", "-f", "-t", str(depth), "-U", self.socket, plugin,
+             "size=%dM" % megabytes, *("%s=%s" % pair for pair in settings.items())])
+        for _ in range(600):
+            if os.path.exists(self.socket):
+                break
+            time.sleep(0.1)
+        run("modprobe", "nbd")
+        self.disk = "nbd%d" % number
+        self.path = "/dev/" + self.disk
+        run("nbd-client", "-unix", self.socket, self.path, "-b", "512")
+        write("/sys/block/%s/queue/scheduler" % self.disk, scheduler)
+        # kernels before 7.x take it for one without, whatever the server says
+        write("/sys/block/%s/queue/rotational" % self.disk,
+              str(int(str(settings.get("head", 1)) != "0")))
+        self.sectors = megabytes * 2048
+
+    def remove(self):
+        """Takes it away; the server writes its report."""
+        run("nbd-client", "-d", self.path)
+        self.server.terminate()
+        self.server.wait()
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+
+
 class Mapped:
     """A mapped device by ioctl: a dmsetup process takes longer here than the
     I/O that it should meet."""
@@ -145,6 +177,11 @@ class Fio:
     def running(self):
         """Whether it still is."""
         return self.process.poll() is None
+
+    def stop(self):
+        """Ends it before it would; what it did does not count."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate()
 
     def finish(self, timeout=300):
         """Waits for its end.  Returns (errors, jobs): what went wrong as a

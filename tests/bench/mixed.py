@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench `mixed`: reads beside a writer that the device is too slow for.
+
+The guest part, tests/guest/bench_mixed.py, says what it measures.  In virtual
+time, so nothing depends on the machine.  It is as it must be if, beside in-tree
+with its best settings (of each figure the better one):
+
+  - p99 of the reads is at most half with the direct writer.  One that writes into
+    the page cache encrypts for itself with these settings, and on one CPU no queue
+    comes of that: there at most as much and a fifth,
+  - the writer gets at least 0.95 of its throughput,
+  - of a fast device's throughput at least as much is left beside a slow one, less
+    3 %: what the one CPU does for the slow one is missing in any case.
+
+RUNTIME in the environment is the time of each measurement, seconds of virtual
+time; CASES="direct" measures only that.
+"""
+
+import csv
+import os
+import subprocess
+
+from guest import TOP, listed, measure, measured, told
+
+READS, WRITES, NEIGHBOUR = {"direct": 0.5}, 0.95, 0.97
+OURS = ("ours", "")
+
+
+def figures(path):
+    """{case: {(who, settings): {what: value}}}"""
+    found = {}
+    with open(path, encoding="ascii", newline="") as file:
+        for case, who, settings, what, value in csv.reader(file):
+            sides = found.setdefault(case, {})
+            sides.setdefault((who, settings), {})[what] = float(value)
+    return found
+
+
+def intree(sides, what):
+    """What in-tree has with each of its settings."""
+    return [values[what] for (who, _), values in sides.items() if who == "in-tree"]
+
+
+def judge(found):
+    """What is not as it must be, as texts."""
+    bad = []
+    for case, sides in found.items():
+        ours = sides[OURS]
+        if case == "neighbours":
+            left = max(a / b for a, b in zip(intree(sides, "beside"), intree(sides, "alone")))
+            if ours["beside"] / ours["alone"] < NEIGHBOUR * left:
+                bad.append("fast beside slow: %.1f of %.1f MiB/s, in-tree keeps %.3f" %
+                           (ours["beside"], ours["alone"], left))
+            continue
+        least = min(intree(sides, "p99"))
+        if ours["p99"] > READS.get(case, 1.2) * least:
+            bad.append("%s: p99 of reads %.0f us, in-tree's best %.0f" %
+                       (case, ours["p99"], least))
+        if ours["written"] < WRITES * max(intree(sides, "written")):
+            bad.append("%s: %.1f MiB/s written, in-tree's best %.1f" %
+                       (case, ours["written"], max(intree(sides, "written"))))
+    return bad
+
+
+def run(kernel, out):
+    """Measures on one kernel.  True if all is as it must be."""
+    subprocess.run([os.path.join(TOP, "scripts", "deps"), "nbdkit-plugin-dev"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-o", os.path.join(out, "hdd.so"),
+                    os.path.join(TOP, "tests", "hdd", "hdd.c"), "-lm"], check=True)
+    path = measure("mixed", kernel, out, ["--virtual-time"],
+                   [os.environ.get("RUNTIME", "6"), *os.environ.get("CASES", "").split()])
+    return bool(path) and told(kernel, judge(figures(path)))
+
+
+def section(kernel, path):
+    """What the report says of one kernel."""
+    found = figures(path)
+    lines = ["### Kernel %s" % kernel, "",
+             "| writer | target | p50, us | p99, us | written, MiB/s | peak, pages |",
+             "|---|---|---|---|---|---|"]
+    for case, sides in found.items():
+        for (who, settings), values in sides.items() if case != "neighbours" else ():
+            lines.append("| %s | %s %s | %.0f | %.0f | %.1f | %s |" % (
+                case, who, settings, values["p50"], values["p99"], values["written"],
+                "%.0f" % values["peak"] if "peak" in values else ""))
+    if "neighbours" in found:
+        lines += ["", "| target | fast device alone, MiB/s | beside a slow one |", "|---|---|---|"]
+    for (who, settings), values in found.get("neighbours", {}).items():
+        lines.append("| %s %s | %.1f | %.1f |" % (who, settings, values["alone"],
+                                                  values["beside"]))
+    return lines + [""] + listed("Not as it must be:", judge(found))
+
+
+def report(out):
+    """The text, with all kernels that were measured."""
+    lines = ["## mixed", "", __doc__.split("\n\n", 1)[1]]
+    for kernel, path in measured("mixed", out):
+        lines += section(kernel, path)
+    return "\n".join(lines) + "\n"
