@@ -51,7 +51,8 @@ def with_contender(settings, contender):
     parameter is to be while it runs."""
     path, workers = contender
     return {**settings, "filename": path,
-            "exec_prerun": "echo %s >%s" % (workers, WORKERS)}
+            # fio redirects what it runs
+            "exec_prerun": "sh -c 'echo %s >%s'" % (workers, WORKERS)}
 
 
 def in_turn(cells, contenders, rounds):
