@@ -135,6 +135,7 @@ struct mutex { int x; };
 struct percpu_counter { s64 x; };
 struct scatterlist { int x; };
 struct work_struct { int x; };
+struct xcrypt_bh { int x; };
 struct delayed_work { int x; };
 struct wait_queue_head { int x; };
 typedef struct wait_queue_head wait_queue_head_t;
