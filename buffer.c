@@ -25,7 +25,7 @@
 #define XCRYPT_MIN_SHARE	(16UL * BIO_MAX_VECS)
 /* Pages that are got and given back in one go. */
 #define XCRYPT_CHUNK		32U
-/* Pages that a CPU counts for itself: so many more than its share for each. */
+/* Pages that a CPU counts for itself: by so many the rough count is off for each. */
 #define XCRYPT_COUNT_BATCH	64
 
 static DEFINE_SPINLOCK(share_lock);
@@ -46,13 +46,51 @@ static void share_update(int change)
 	spin_unlock(&share_lock);
 }
 
-/* Are n more pages beyond what the device may have? */
+/**
+ * xcrypt_count_pages() - pages that a device gets or gives back
+ * @cc: the device
+ * @n: how many, negative if they are given back
+ *
+ * A counter of one CPU alone is not safe against its interrupts on all kernels.
+ *
+ * Context: any.
+ */
+void xcrypt_count_pages(struct crypt_config *cc, s64 n)
+{
+	unsigned long flags;
+
+	if (IS_ENABLED(CONFIG_SMP)) {
+		percpu_counter_add_batch(&cc->n_pages, n, XCRYPT_COUNT_BATCH);
+		return;
+	}
+	local_irq_save(flags);
+	percpu_counter_add(&cc->n_pages, n);
+	local_irq_restore(flags);
+}
+
+/*
+ * Pages that a device may have.  No window in mode fifo: a write that is held
+ * back there would hold back all that came later, or no longer be the first.
+ */
+static unsigned long most_pages(struct crypt_config *cc)
+{
+	unsigned long share = READ_ONCE(share_pages);
+
+	if (cc->order.mode == XCRYPT_ORDER_FIFO)
+		return share;
+	return min(share, xcrypt_window_pages(cc) + XCRYPT_MIN_PAGES);
+}
+
+/*
+ * Are n more pages beyond what the device may have?  The rough count says so
+ * first; with many CPUs it would say so of a device that has none.
+ */
 static bool beyond_share(struct crypt_config *cc, unsigned int n)
 {
-	unsigned long most = min(READ_ONCE(share_pages),
-				 xcrypt_window_pages(cc) + XCRYPT_MIN_PAGES);
+	s64 room = (s64)most_pages(cc) - n;
 
-	if (likely(percpu_counter_read_positive(&cc->n_pages) + n <= most))
+	if (likely(percpu_counter_read_positive(&cc->n_pages) <= room) ||
+	    percpu_counter_sum(&cc->n_pages) <= room)
 		return false;
 	xcrypt_window_tight(cc);
 	return true;
@@ -73,7 +111,7 @@ static void *pool_page_alloc(gfp_t gfp, void *data)
 
 	page = alloc_page(gfp);
 	if (page)
-		percpu_counter_add_batch(&cc->n_pages, 1, XCRYPT_COUNT_BATCH);
+		xcrypt_count_pages(cc, 1);
 	return page;
 }
 
@@ -81,7 +119,7 @@ static void pool_page_free(void *page, void *data)
 {
 	struct crypt_config *cc = data;
 
-	percpu_counter_add_batch(&cc->n_pages, -1, XCRYPT_COUNT_BATCH);
+	xcrypt_count_pages(cc, -1);
 	__free_page(page);
 }
 
@@ -98,7 +136,7 @@ static unsigned int get_pages(struct crypt_config *cc, struct page **page, unsig
 	if (!beyond_share(cc, n))
 		got = xcrypt_spare_get(page, n);
 	if (got) {
-		percpu_counter_add_batch(&cc->n_pages, got, XCRYPT_COUNT_BATCH);
+		xcrypt_count_pages(cc, got);
 		return got;
 	}
 	*page = mempool_alloc(&cc->page_pool, gfp | __GFP_HIGHMEM);
@@ -136,11 +174,11 @@ static void put_pages(struct crypt_config *cc, struct page **page, unsigned int 
 	/* as mempool_free() has it ahead of the same look without the lock */
 	smp_rmb();
 	if (likely(READ_ONCE(cc->page_pool.curr_nr) >= cc->page_pool.min_nr)) {
-		percpu_counter_add_batch(&cc->n_pages, -(s64)n, XCRYPT_COUNT_BATCH);
+		xcrypt_count_pages(cc, -(s64)n);
 		xcrypt_spare_put(page, n);
 		return;
 	}
-	excess = xcrypt_window_excess(cc, n);
+	excess = cc->order.mode == XCRYPT_ORDER_FIFO ? 0 : xcrypt_window_excess(cc, n);
 	if (excess)
 		xcrypt_spare_put(page + n - excess, excess);
 	for (n -= excess; n; n--)
@@ -204,7 +242,8 @@ struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait)
 	struct crypt_config *cc = io->cc;
 	struct bio *clone = NULL;
 
-	if (xcrypt_metadata_alloc(io, false))
+	/* whoever waits for pages is the next to get some */
+	if (!mutex_is_locked(&cc->page_lock) && xcrypt_metadata_alloc(io, false))
 		clone = try_alloc(io, XCRYPT_GFP_NOWAIT);
 	if (clone)
 		return clone;
@@ -252,6 +291,7 @@ int xcrypt_buffer_init(struct crypt_config *cc)
 	r = percpu_counter_init(&cc->n_pages, 0, GFP_KERNEL);
 	if (r)
 		return r;
+	cc->shares = true;
 	share_update(1);
 	r = mempool_init(&cc->page_pool, XCRYPT_MIN_PAGES, pool_page_alloc, pool_page_free, cc);
 	if (r)
@@ -269,7 +309,7 @@ void xcrypt_buffer_exit(struct crypt_config *cc)
 {
 	bioset_exit(&cc->bs);
 	mempool_exit(&cc->page_pool);
-	if (!percpu_counter_initialized(&cc->n_pages))
+	if (!cc->shares)
 		return;
 	/* 6.1 leaves out the share of a CPU that is just going down */
 	cpus_read_lock();
@@ -277,4 +317,5 @@ void xcrypt_buffer_exit(struct crypt_config *cc)
 	cpus_read_unlock();
 	percpu_counter_destroy(&cc->n_pages);
 	share_update(-1);
+	cc->shares = false;
 }

@@ -270,6 +270,7 @@ struct dm_crypt_io {
 	bio_end_io_t *base_end_io;	/* O  NULL: it did not */
 	sector_t bad_sector;		/* A  one whose tag does not fit */
 	u64 timed;			/* O  write: ns, since when; 0: not timed */
+	bool alone;			/* O  timed: with little else in flight */
 	struct xcrypt_metadata meta;
 	union {
 		struct work_struct work;	/* O  what a read does that must sleep */
@@ -448,6 +449,7 @@ struct crypt_config {
 	struct bio_set bs;		/* clones */
 	struct mutex page_lock;		/* one writer waits for pages at a time */
 	struct percpu_counter n_pages;	/* A  pages held; 0 in dtr */
+	bool shares;			/* C  n_pages is there, and counts for the shares */
 
 	struct xcrypt_cost cost;	/* measured by convert.c */
 	struct xcrypt_window window;
@@ -507,6 +509,7 @@ void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsi
 /* buffer.c */
 int xcrypt_buffer_init(struct crypt_config *cc);
 void xcrypt_buffer_exit(struct crypt_config *cc);
+void xcrypt_count_pages(struct crypt_config *cc, s64 n);
 struct bio *xcrypt_buffer_alloc(struct dm_crypt_io *io, bool may_wait);
 void xcrypt_buffer_free(struct crypt_config *cc, struct bio *clone);
 

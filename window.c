@@ -83,7 +83,7 @@ unsigned int xcrypt_window_excess(struct crypt_config *cc, unsigned int n)
 	excess = percpu_counter_sum(&cc->n_pages) - XCRYPT_MIN_PAGES -
 		 (s64)xcrypt_window_pages(cc);
 	n = clamp_t(s64, excess, 0, n);
-	percpu_counter_sub(&cc->n_pages, n);
+	xcrypt_count_pages(cc, -(s64)n);
 	spin_unlock_irqrestore(&cc->window.lock, flags);
 	return n;
 }
@@ -117,6 +117,8 @@ void xcrypt_window_begin(struct dm_crypt_io *io)
 	if (now == READ_ONCE(window->stamp))
 		return;
 	WRITE_ONCE(window->stamp, now);
+	/* not at its end: what it waited for is gone then */
+	io->alone = pages <= window->floor / 4 + (io->base_bio->bi_iter.bi_size >> PAGE_SHIFT);
 	io->timed = ktime_get_ns();
 }
 
@@ -140,11 +142,9 @@ static void window_adjust(struct xcrypt_window *window)
 }
 
 /* A write took ns.  Under the lock. */
-static void window_sample(struct crypt_config *cc, u64 ns)
+static void window_sample(struct xcrypt_window *window, u64 ns, bool alone)
 {
-	struct xcrypt_window *window = &cc->window;
-
-	if (in_flight(cc) <= window->floor / 4)
+	if (alone)
 		window->alone = window->alone ? window->alone - window->alone / 8 + ns / 8 : ns;
 	window->least = min(window->least, ns);
 	if (++window->samples >= XCRYPT_WINDOW_SAMPLES)
@@ -153,7 +153,7 @@ static void window_sample(struct crypt_config *cc, u64 ns)
 
 /**
  * xcrypt_window_end() - the lower device is done with a write
- * @io: its pages are still counted
+ * @io: a write that xcrypt_window_begin() saw
  *
  * What was submitted before the window changed says nothing about it.
  *
@@ -168,7 +168,7 @@ void xcrypt_window_end(struct dm_crypt_io *io)
 		return;
 	spin_lock_irqsave(&window->lock, flags);
 	if (io->timed >= window->since)
-		window_sample(io->cc, ktime_get_ns() - io->timed);
+		window_sample(window, ktime_get_ns() - io->timed, io->alone);
 	spin_unlock_irqrestore(&window->lock, flags);
 }
 
