@@ -69,25 +69,14 @@ void xcrypt_count_pages(struct crypt_config *cc, s64 n)
 }
 
 /*
- * Pages that a device may have.  No window in mode fifo: a write that is held
- * back there would hold back all that came later, or no longer be the first.
- */
-static unsigned long most_pages(struct crypt_config *cc)
-{
-	unsigned long share = READ_ONCE(share_pages);
-
-	if (cc->order.mode == XCRYPT_ORDER_FIFO)
-		return share;
-	return min(share, xcrypt_window_pages(cc) + XCRYPT_MIN_PAGES);
-}
-
-/*
  * Are n more pages beyond what the device may have?  The rough count says so
  * first; with many CPUs it would say so of a device that has none.
  */
 static bool beyond_share(struct crypt_config *cc, unsigned int n)
 {
-	s64 room = (s64)most_pages(cc) - n;
+	unsigned long most = min(READ_ONCE(share_pages),
+				 xcrypt_window_pages(cc) + XCRYPT_MIN_PAGES);
+	s64 room = (s64)most - n;
 
 	if (likely(percpu_counter_read_positive(&cc->n_pages) <= room) ||
 	    percpu_counter_sum(&cc->n_pages) <= room)
@@ -97,9 +86,9 @@ static bool beyond_share(struct crypt_config *cc, unsigned int n)
 }
 
 /*
- * The pool's allocator.  mempool_alloc() makes its first attempt with
- * __GFP_NORETRY: that one is refused to a device beyond its share, and the
- * pool turns to the reserve.
+ * The pool's allocator.  All attempts of mempool_alloc() are with __GFP_NORETRY:
+ * a device beyond its share is refused, and gets what the reserve has.  The pool
+ * is filled without.
  */
 static void *pool_page_alloc(gfp_t gfp, void *data)
 {
@@ -178,7 +167,7 @@ static void put_pages(struct crypt_config *cc, struct page **page, unsigned int 
 		xcrypt_spare_put(page, n);
 		return;
 	}
-	excess = cc->order.mode == XCRYPT_ORDER_FIFO ? 0 : xcrypt_window_excess(cc, n);
+	excess = xcrypt_window_excess(cc, n);
 	if (excess)
 		xcrypt_spare_put(page + n - excess, excess);
 	for (n -= excess; n; n--)

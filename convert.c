@@ -621,7 +621,6 @@ void xcrypt_convert_init(struct dm_crypt_io *io, struct bio *bio_in, struct bio 
 {
 	struct convert_context *ctx = &io->ctx;
 
-	ctx->io = io;
 	ctx->bio_in = bio_in;
 	ctx->bio_out = bio_out;
 	ctx->iter_in = bio_in->bi_iter;
@@ -763,14 +762,14 @@ static void share(struct convert_context *ctx, struct xcrypt_lane *lane, unsigne
 
 /**
  * xcrypt_convert_shared() - xcrypt_convert() in a worker, with the help of others
- * @ctx: of an io, not a piece
+ * @ctx: of an io; or a piece, which nobody shares
  * @lane: the worker's own
  *
  * Context: process, sleeps.
  */
 void xcrypt_convert_shared(struct convert_context *ctx, struct xcrypt_lane *lane)
 {
-	unsigned int pieces = pieces_of(ctx);
+	unsigned int pieces = ctx == &ctx->io->ctx ? pieces_of(ctx) : 1;
 	unsigned int helpers = pieces > 1 ? xcrypt_queue_helpers(lane) : 0;
 
 	if (helpers)

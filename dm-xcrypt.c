@@ -80,10 +80,7 @@ void xcrypt_io_fail(struct dm_crypt_io *io, blk_status_t error)
  */
 void xcrypt_read_run(struct convert_context *ctx, struct xcrypt_lane *lane)
 {
-	if (ctx == &ctx->io->ctx)
-		xcrypt_convert_shared(ctx, lane);
-	else
-		xcrypt_convert(ctx, true);
+	xcrypt_convert_shared(ctx, lane);
 }
 
 /*
@@ -374,13 +371,8 @@ static bool write_begin(struct dm_crypt_io *io, bool may_wait)
  */
 void xcrypt_write_run(struct convert_context *ctx, struct xcrypt_lane *lane)
 {
-	struct dm_crypt_io *io = ctx->io;
-
-	if (ctx != &io->ctx) {
-		xcrypt_convert(ctx, true);
-		return;
-	}
-	write_begin(io, true);
+	if (ctx == &ctx->io->ctx)
+		write_begin(ctx->io, true);
 	xcrypt_convert_shared(ctx, lane);
 }
 

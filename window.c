@@ -52,14 +52,22 @@ static unsigned long in_flight(struct crypt_config *cc)
  * xcrypt_window_pages() - how large the window is now
  * @cc: the device
  *
+ * As good as none in mode fifo: a write that is held back there would hold back
+ * all that came later, or no longer be the first.
+ *
  * Context: any.
  * Return: pages, beside those of the reserve.
  */
 unsigned long xcrypt_window_pages(struct crypt_config *cc)
 {
-	unsigned long pages = READ_ONCE(write_window) / PAGE_SIZE;
+	struct xcrypt_window *window = &cc->window;
+	unsigned int bytes = READ_ONCE(write_window);
 
-	return pages ? max(pages, XCRYPT_WINDOW_LEAST) : READ_ONCE(cc->window.pages);
+	if (cc->order.mode == XCRYPT_ORDER_FIFO)
+		return window->ceiling;
+	if (bytes)
+		return max(bytes / PAGE_SIZE, XCRYPT_WINDOW_LEAST);
+	return READ_ONCE(window->pages);
 }
 
 /**
@@ -68,8 +76,8 @@ unsigned long xcrypt_window_pages(struct crypt_config *cc)
  * @n: pages that a write is done with, while the reserve lacks some
  *
  * In the reserve they would be the next write's, and the device would never have
- * less.  Window and reserve stay: they are twice what the largest write takes,
- * so whatever one CPU's share of the count is off, there is enough for it.
+ * less.  Window and reserve stay: they are twice what the largest write takes, so
+ * there is enough for it even if the share of a CPU that goes down is left out.
  *
  * Context: any; does not sleep.
  * Return: how many of them are not counted any more, and are to be freed.
