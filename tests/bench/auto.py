@@ -9,29 +9,18 @@ the spread of the better one, and if each of the two is the better one somewhere
 by more than the spread.
 """
 
-import csv
 import os
 import statistics
 
-from guest import listed, measure, measured, ratio, spread, told
+from guest import by_round, listed, measure, ratio, spread, told
 
 LEAST = 0.03
-
-
-def figures(path):
-    """{cell: {contender: [I/Os per second of each round]}}"""
-    found = {}
-    with open(path, encoding="ascii", newline="") as file:
-        for cipher, load, rw, size, depth, _, who, rate in csv.reader(file):
-            cell = (cipher, load, rw, int(size), int(depth))
-            found.setdefault(cell, {}).setdefault(who, []).append(float(rate))
-    return found
 
 
 def name(cell):
     """For people."""
     cipher, load, rw, size, depth = cell
-    return "%s, %s, %dk %s at depth %d" % (cipher, load, size >> 10, rw, depth)
+    return "%s, %s, %dk %s at depth %d" % (cipher, load, int(size) >> 10, rw, int(depth))
 
 
 def judge(found):
@@ -51,12 +40,12 @@ def judge(found):
 def run(kernel, out):
     """Measures on one kernel.  True if all is as it must be."""
     path = measure("auto", kernel, out, ["--smp", "2"], [os.environ.get("ROUNDS", "7")])
-    return bool(path) and told(kernel, judge(figures(path)))
+    return bool(path) and told(kernel, judge(by_round(path)))
 
 
 def section(kernel, path):
     """What the report says of one kernel."""
-    found = figures(path)
+    found = by_round(path)
     lines = ["### Kernel %s" % kernel, "",
              "| cell | auto, I/Os per second | spread | never | always |", "|---|---|---|---|---|"]
     for cell, sides in found.items():
@@ -64,11 +53,3 @@ def section(kernel, path):
             name(cell), statistics.median(sides["auto"]), spread(sides, "auto"),
             ratio(sides, "never", "auto"), ratio(sides, "always", "auto")))
     return lines + [""] + listed("Not as it must be:", judge(found))
-
-
-def report(out):
-    """The text, with all kernels that were measured."""
-    lines = ["## auto", "", __doc__.split("\n\n", 1)[1]]
-    for kernel, path in measured("auto", out):
-        lines += section(kernel, path)
-    return "\n".join(lines) + "\n"

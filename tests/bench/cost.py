@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The bench `cost`: what an I/O costs through each target, in virtual time.
 
-The guest part, tests/guest/bench_cost.py, measures.  Here:
+Microseconds of virtual time for an I/O, fio psync, direct, depth 1, aes-xts-plain64
+over `zero`; the guest part, tests/guest/bench_cost.py, measures.  Here:
 
   floor   what cannot be avoided: `linear` over the same device, and the cipher
           alone, called as often and with as many bytes
@@ -14,7 +15,7 @@ import math
 import os
 import subprocess
 
-from guest import TOP, listed, measure, measured, told
+from guest import TOP, listed, measure, told
 
 SIZES = {4096: "4k", 16384: "16k", 131072: "128k", 1 << 20: "1M"}
 SECTORS = (512, 4096)
@@ -184,12 +185,3 @@ def section(kernel, path):
     bad, cannot = judge(kernel, figures)
     return lines + listed("Not as it must be:", bad) + \
         listed("Wanted, but the floor is in the way:", cannot)
-
-
-def report(out):
-    """The text, with all kernels that were measured."""
-    lines = ["## cost", "", "Microseconds of virtual time for an I/O, fio psync, direct, "
-             "depth 1, aes-xts-plain64 over `zero`.", __doc__.split("\n\n", 1)[1]]
-    for kernel, path in measured("cost", out):
-        lines += section(kernel, path)
-    return "\n".join(lines) + "\n"

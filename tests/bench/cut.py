@@ -8,22 +8,12 @@ It is as it must be if 1 MiB is at least 1.5 times as fast as with in-tree on 6.
 and on newer kernels, which cut I/O themselves, at least as fast, less the spread.
 """
 
-import csv
 import os
 import statistics
 
-from guest import listed, measure, measured, ratio, spread, told
+from guest import by_round, listed, measure, ratio, spread, told
 
 LEAST = {"6.1": 1.5}
-
-
-def figures(path):
-    """{cell: {contender: [I/Os per second of each round]}}"""
-    found = {}
-    with open(path, encoding="ascii", newline="") as file:
-        for cipher, rw, size, _, who, rate in csv.reader(file):
-            found.setdefault((cipher, rw, int(size)), {}).setdefault(who, []).append(float(rate))
-    return found
 
 
 def judge(kernel, found):
@@ -31,7 +21,7 @@ def judge(kernel, found):
     bad = []
     for (cipher, rw, size), sides in found.items():
         least = LEAST.get(kernel, 1 - spread(sides, "in-tree"))
-        if size == 1 << 20 and ratio(sides, "ours", "in-tree") < least:
+        if int(size) == 1 << 20 and ratio(sides, "ours", "in-tree") < least:
             bad.append("%s, 1 MiB %s: %.3f times as fast as in-tree, at least %.3f" %
                        (cipher, rw, ratio(sides, "ours", "in-tree"), least))
     return bad
@@ -40,24 +30,16 @@ def judge(kernel, found):
 def run(kernel, out):
     """Measures on one kernel.  True if all is as it must be."""
     path = measure("cut", kernel, out, ["--smp", "2"], [os.environ.get("ROUNDS", "7")])
-    return bool(path) and told(kernel, judge(kernel, figures(path)))
+    return bool(path) and told(kernel, judge(kernel, by_round(path)))
 
 
 def section(kernel, path):
     """What the report says of one kernel."""
-    found = figures(path)
+    found = by_round(path)
     lines = ["### Kernel %s" % kernel, "",
              "| I/O | in-tree, I/Os per second | spread | ours to in-tree |", "|---|---|---|---|"]
     for (cipher, rw, size), sides in found.items():
         lines.append("| %s, %dk %s | %.1f | %.3f | %.3f |" % (
-            cipher, size >> 10, rw, statistics.median(sides["in-tree"]), spread(sides, "in-tree"),
+            cipher, int(size) >> 10, rw, statistics.median(sides["in-tree"]), spread(sides, "in-tree"),
             ratio(sides, "ours", "in-tree")))
     return lines + [""] + listed("Not as it must be:", judge(kernel, found))
-
-
-def report(out):
-    """The text, with all kernels that were measured."""
-    lines = ["## cut", "", __doc__.split("\n\n", 1)[1]]
-    for kernel, path in measured("cut", out):
-        lines += section(kernel, path)
-    return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the benches share: the guest that measures, and the report's parts."""
 
+import csv
 import glob
 import os
 import re
@@ -35,6 +36,16 @@ def measured(name, out):
         yield re.fullmatch(name + r"-(.*)\.csv", os.path.basename(path))[1], path
 
 
+def by_round(path):
+    """{cell: {contender: [value of each round]}} of figures whose lines end in
+    round, contender, value; the cell is what is before, a tuple of texts."""
+    found = {}
+    with open(path, encoding="ascii", newline="") as file:
+        for *cell, _, who, value in csv.reader(file):
+            found.setdefault(tuple(cell), {}).setdefault(who, []).append(float(value))
+    return found
+
+
 def ratio(sides, who, to):
     """How many times as fast: the median of the ratios of each round.
     sides: {contender: [value of each round]}"""
@@ -53,6 +64,14 @@ def told(kernel, bad, cannot=()):
     for text in [*bad] + ["cannot be: " + text for text in cannot]:
         print("bench: %s: %s" % (kernel, text))
     return not bad
+
+
+def report(bench, out):
+    """What the report says of a bench, on all kernels that it was run on."""
+    lines = ["## " + bench.__name__, "", bench.__doc__.split("\n\n", 1)[1]]
+    for kernel, path in measured(bench.__name__, out):
+        lines += bench.section(kernel, path)
+    return "\n".join(lines) + "\n"
 
 
 def listed(heading, texts):

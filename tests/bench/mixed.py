@@ -20,7 +20,7 @@ import csv
 import os
 import subprocess
 
-from guest import TOP, listed, measure, measured, told
+from guest import TOP, listed, measure, told
 
 READS, WRITES, NEIGHBOUR = {"direct": 0.5}, 0.95, 0.97
 OURS = ("ours", "")
@@ -89,11 +89,3 @@ def section(kernel, path):
         lines.append("| %s %s | %.1f | %.1f |" % (who, settings, values["alone"],
                                                   values["beside"]))
     return lines + [""] + listed("Not as it must be:", judge(found))
-
-
-def report(out):
-    """The text, with all kernels that were measured."""
-    lines = ["## mixed", "", __doc__.split("\n\n", 1)[1]]
-    for kernel, path in measured("mixed", out):
-        lines += section(kernel, path)
-    return "\n".join(lines) + "\n"

@@ -17,7 +17,6 @@ First the same tables over brd must read what the other module wrote, byte by
 byte, whatever the settings.
 """
 
-import csv
 import json
 import os
 import subprocess
@@ -26,7 +25,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Direct, Tap, load_module, read, run, seeded, use_both
-from iolib import Mapped, leave, patience, to_its_end
+from iolib import Mapped, figures, leave, patience
 
 SIZES = {4096: 3000, 16384: 1500, 131072: 300, 1 << 20: 60}
 SECTORS = (512, 4096)
@@ -133,21 +132,17 @@ def measure_all(put):
 def main():
     """Returns when all was measured."""
     out, ios = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 1
-    with to_its_end(tap), open(out, "w", encoding="ascii", newline="") as file:
-        rows = csv.writer(file)
-
-        def put(device, sector, who, settings):
+    with figures(tap, out) as put:
+        def put_device(device, sector, who, settings):
             for (rw, size), us in measure(device.path, ios).items():
-                rows.writerow((rw, size, sector, who, settings, "%.4f" % us))
-            file.flush()
+                put(rw, size, sector, who, settings, "%.4f" % us)
 
         ciphers()
         use_both()
         exchange()
         for (rw, size), us in cipher().items():
-            rows.writerow((rw, size, size, "cipher", "", "%.4f" % us))
-        measure_all(put)
-        tap.ok(True, "measured")
+            put(rw, size, size, "cipher", "", "%.4f" % us)
+        measure_all(put_device)
     leave(tap)
 
 

@@ -12,14 +12,13 @@ The lines of OUT.csv: cipher, read or write, size of an I/O (bytes), round,
 contender (in-tree, again, ours), I/Os per second.  ROUNDS is 7.
 """
 
-import csv
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Tap, seeded, use_both
-from iolib import Mapped, NullBlk, cpus, leave, to_its_end
+from iolib import Mapped, NullBlk, cpus, figures, leave
 from turns import in_turn
 
 CIPHERS = {"aes": ("aes-xts-plain64", 64), "serpent": ("serpent-xts-plain64", 64)}
@@ -46,20 +45,13 @@ def measure(cipher, disks, rounds, put):
 def main():
     """Returns when all was measured."""
     out, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 7
-    with to_its_end(tap), open(out, "w", encoding="ascii", newline="") as file:
-        rows = csv.writer(file)
-
-        def put(*row):
-            rows.writerow(row)
-            file.flush()
-
+    with figures(tap, out) as put:
         cpus()
         use_both()
         disks = [NullBlk(name, MEGABYTES, irqmode=2, completion_nsec=10000)
                  for name in ("one", "two")]
         for cipher in CIPHERS:
             measure(cipher, disks, rounds, put)
-        tap.ok(True, "measured")
     leave(tap)
 
 

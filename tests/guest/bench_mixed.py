@@ -30,7 +30,6 @@ SECONDS is how long each is measured, of virtual time (default 6); CASE is one o
 the writers, or neighbours, all if there is none.
 """
 
-import csv
 import os
 import sys
 import time
@@ -39,7 +38,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from bench_cost import ciphers
 from guestlib import Failed, Tap, read, seeded, use_both, write
-from iolib import Fio, Mapped, NullBlk, Slow, leave, patience, to_its_end, total
+from iolib import Fio, Mapped, NullBlk, Slow, figures, leave, patience, total
 
 MEGABYTES = 2048
 BANDWIDTH = 100                     # MB/s
@@ -161,22 +160,15 @@ def measure(case, target, settings, seconds):
 def main():
     """Returns when all was measured."""
     out, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 6
-    with to_its_end(tap), open(out, "w", encoding="ascii", newline="") as file:
-        rows = csv.writer(file)
-
-        def put(case, who, settings, found):
-            for what, value in found.items():
-                rows.writerow((case, who, settings, what, "%.1f" % value))
-            file.flush()
-
+    with figures(tap, out) as put:
         ciphers()
         use_both()
         for case in sys.argv[3:] or CASES:
             if case not in CASES:
                 raise Failed("no case " + case)
             for who, target, settings in WHO:
-                put(case, who, settings, measure(case, target, settings, seconds))
-        tap.ok(True, "measured")
+                for what, value in measure(case, target, settings, seconds).items():
+                    put(case, who, settings, what, "%.1f" % value)
     leave(tap)
 
 

@@ -3,6 +3,7 @@
 cipher's parameters, fio."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -245,6 +246,18 @@ def to_its_end(tap, name="the test"):
         yield
     except Exception:                   # pylint: disable=broad-except
         tap.ok(False, name + ": went on to its end", traceback.format_exc())
+
+
+@contextlib.contextmanager
+def figures(tap, path):
+    """Around what measures: gives put(*row), which adds a line to the CSV."""
+    with to_its_end(tap), open(path, "w", encoding="ascii", newline="") as file:
+        def put(*row):
+            csv.writer(file).writerow(row)
+            file.flush()
+
+        yield put
+        tap.ok(True, "measured")
 
 
 def run_parts(tap, parts, wanted):

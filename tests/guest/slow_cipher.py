@@ -30,7 +30,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Failed, Tap, note, read, seeded, use_both, write
-from iolib import (TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave,
+from iolib import (MODULE, TRACEFS, Fio, Mapped, NullBlk, cpus, kprobe, leave,
                    mount_tracefs, patience, to_its_end, total)
 
 CIPHER = "serpent-xts-plain64"
@@ -141,6 +141,16 @@ def cut(disk, direction):
            "%d I/Os, the disk got %r" % (ios, sizes[:50]))
 
 
+def workers(disk, direction):
+    """The parameter: no worker for what is large, and one for what is small."""
+    for word, size, some in (("never", 1 << 20, False), ("always", 4096, True)):
+        write(MODULE + "workers", word)
+        shares, _, ios = traced(disk, direction, size, 1)
+        tap.ok(ios and sum(shares) == (ios if some else 0),
+               "%s, %s: workers convert %d of %d I/Os" % (direction, word, sum(shares), ios))
+    write(MODULE + "workers", "auto")
+
+
 def compare(disk, direction):
     """One direction: the spread, then the ratio."""
     ratios, rates = series(disk, direction, "crypt", "crypt", ROUNDS)
@@ -174,6 +184,7 @@ def main():
         for direction in ("write", "read"):
             helped(disk, direction)
             cut(disk, direction)
+            workers(disk, direction)
         for direction in ("write", "read") if "--helped" not in sys.argv else ():
             compare(disk, direction)
         disk.remove()
