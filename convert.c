@@ -673,6 +673,18 @@ static int convert_measured(struct convert_context *ctx, bool may_sleep)
 	return r;
 }
 
+/*
+ * ctx will wait for a worker: what it took from the pool others could wait for
+ * that are ahead of it.
+ */
+static void keep_embedded(struct convert_context *ctx)
+{
+	if (!ctx->req || ctx->req == embedded_request(ctx))
+		return;
+	put_request(ctx, ctx->req);
+	ctx->req = NULL;
+}
+
 /**
  * xcrypt_convert() - convert what is left of an io, or of a piece of it
  * @ctx: set up by xcrypt_convert_init(), or a piece
@@ -696,8 +708,10 @@ bool xcrypt_convert(struct convert_context *ctx, bool may_sleep)
 		set_callback(io->cc, ctx->req, may_sleep);
 	if (may_sleep || !io->cc->iv.sleeps)
 		r = convert_measured(ctx, may_sleep);
-	if (r == -EAGAIN && !may_sleep)
+	if (r == -EAGAIN && !may_sleep) {
+		keep_embedded(ctx);
 		return false;
+	}
 	if (r)
 		sector_failed(io, ctx->sector, r);
 	if (ctx->req)
