@@ -30,6 +30,8 @@
 #define XCRYPT_HERE_SOFTIRQ	(50 * NSEC_PER_USEC)
 #define XCRYPT_HERE_TASK	(100 * NSEC_PER_USEC)
 #define XCRYPT_HERE_ALONE	(500 * NSEC_PER_USEC)	/* with one CPU */
+/* 512-byte sectors of a write that nobody will cut. */
+#define XCRYPT_PLUG_SECTORS	8
 /* What a KiB takes as long as nothing was measured. */
 #define XCRYPT_GUESS_NS		(4 * NSEC_PER_USEC)
 
@@ -316,11 +318,23 @@ static void write_endio(struct bio *clone)
  * xcrypt_write_submit() - send an encrypted write to the lower device
  * @io: the caller gives it away
  *
+ * The devices below cut what is large, and RAID5 among them has to see all of a
+ * stripe, or it reads what it believes is missing: it waits for that as long as
+ * there is a plug.
+ *
  * Context: process, sleeps.
  */
 void xcrypt_write_submit(struct dm_crypt_io *io)
 {
+	struct blk_plug plug;
+
+	if (bio_sectors(io->clone) <= XCRYPT_PLUG_SECTORS) {
+		dm_submit_bio_remap(io->base_bio, io->clone);
+		return;
+	}
+	blk_start_plug(&plug);
 	dm_submit_bio_remap(io->base_bio, io->clone);
+	blk_finish_plug(&plug);
 }
 
 static void write_prepare(struct dm_crypt_io *io)
