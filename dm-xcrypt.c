@@ -30,6 +30,8 @@
 #define XCRYPT_HERE_SOFTIRQ	(50 * NSEC_PER_USEC)
 #define XCRYPT_HERE_TASK	(100 * NSEC_PER_USEC)
 #define XCRYPT_HERE_ALONE	(500 * NSEC_PER_USEC)	/* with one CPU */
+/* For no more it is not even worth to hand it to a worker that is awake. */
+#define XCRYPT_HERE_STREAM	(5 * NSEC_PER_USEC)
 /* 512-byte sectors of a write that nobody will cut. */
 #define XCRYPT_PLUG_SECTORS	8
 /* What a KiB takes as long as nothing was measured. */
@@ -85,24 +87,40 @@ void xcrypt_read_run(struct convert_context *ctx, struct xcrypt_lane *lane)
 	xcrypt_convert_shared(ctx, lane);
 }
 
+/* Nanoseconds that the conversion of io takes, as far as is known. */
+static u64 conversion_ns(struct dm_crypt_io *io)
+{
+	unsigned int ns_per_kib = READ_ONCE(io->cc->cost.ns_per_kib) ?: XCRYPT_GUESS_NS;
+
+	return (u64)bio_sectors(io->base_bio) * ns_per_kib / 2;
+}
+
+/* May a write of a task that brings many be converted sooner by other CPUs? */
+static bool stream_helped(struct dm_crypt_io *io, u64 ns)
+{
+	return ns > XCRYPT_HERE_STREAM && num_online_cpus() > 1 &&
+	       op_is_write(bio_op(io->base_bio)) &&
+	       xcrypt_queue_helps_stream(&io->cc->write_queue);
+}
+
 /*
  * Is it better to convert right here, in the context that io came in, than to
  * hand it to a worker?
  */
 static bool worth_here(struct dm_crypt_io *io)
 {
-	struct crypt_config *cc = io->cc;
-	unsigned int ns_per_kib = READ_ONCE(cc->cost.ns_per_kib) ?: XCRYPT_GUESS_NS;
-	u64 ns = (u64)bio_sectors(io->base_bio) * ns_per_kib / 2;
 	int choice = READ_ONCE(workers);
+	u64 ns = conversion_ns(io);
 
-	if (test_bit(XCRYPT_SAME_CPU, &cc->flags))
+	if (test_bit(XCRYPT_SAME_CPU, &io->cc->flags))
 		return false;
 	if (unlikely(choice != WORKERS_AUTO))
 		return choice == WORKERS_NEVER;
 	if (!in_task() || irqs_disabled())
 		return ns <= XCRYPT_HERE_SOFTIRQ;
-	return ns <= (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK);
+	if (ns > (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK))
+		return false;
+	return !stream_helped(io, ns);
 }
 
 /*
@@ -309,6 +327,8 @@ static void write_endio(struct bio *clone)
 
 	if (clone->bi_status)
 		xcrypt_io_fail(io, clone->bi_status);
+	if (in_task())
+		xcrypt_queue_answered(&io->cc->write_queue);
 	xcrypt_window_end(io);
 	xcrypt_buffer_free(io->cc, clone);
 	io_end(io);

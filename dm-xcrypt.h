@@ -324,6 +324,10 @@ struct xcrypt_lane {
 	struct work_struct work;	/* runs on cpu; serves list */
 	struct xcrypt_bh bh;		/* runs on cpu; serves soft */
 	struct xcrypt_queue *queue;	/* C */
+	/* the last io that a task brought here: whose it was (only compared) */
+	struct task_struct *task;	/* A */
+	unsigned long sleeps;		/* A  .. and how often it had slept by then */
+	unsigned long stream;		/* A  jiffies when last a stream went on here */
 	int cpu;			/* C */
 } ____cacheline_aligned_in_smp;
 
@@ -505,6 +509,8 @@ void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io);
 void xcrypt_queue_add_soft(struct xcrypt_queue *queue, struct dm_crypt_io *io);
 unsigned int xcrypt_queue_helpers(struct xcrypt_lane *lane);
 void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsigned int n);
+bool xcrypt_queue_helps_stream(struct xcrypt_queue *queue);
+void xcrypt_queue_answered(struct xcrypt_queue *queue);
 
 /* buffer.c */
 int xcrypt_buffer_init(struct crypt_config *cc);

@@ -15,12 +15,24 @@
  * workqueue on another CPU; it serves its lane wherever it runs.  The
  * workqueue is not freezable: hibernation and swap write through us.
  */
+#include <linux/jiffies.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include "dm-xcrypt.h"
 
 /* Reads in softirq at a time; more of them are work for workers. */
 #define XCRYPT_SOFT_READS	16
+/* CPUs that are looked at for one to help a stream. */
+#define XCRYPT_STREAM_LOOK	4
+
+/* Did a stream go on there within the last tick of the clock? */
+static bool lane_streams(struct xcrypt_lane *lane)
+{
+	unsigned long stream = READ_ONCE(lane->stream);
+
+	return time_in_range(jiffies, stream, stream + 1);
+}
 
 /* Wake up to n CPUs that have nothing to do. */
 static void wake_helpers(struct xcrypt_queue *queue, int self, unsigned int n)
@@ -28,7 +40,8 @@ static void wake_helpers(struct xcrypt_queue *queue, int self, unsigned int n)
 	int cpu;
 
 	for_each_cpu_wrap(cpu, cpu_online_mask, self) {
-		if (cpu == self || cpumask_test_cpu(cpu, queue->busy))
+		if (cpu == self || cpumask_test_cpu(cpu, queue->busy) ||
+		    lane_streams(&queue->lanes[cpu]))
 			continue;
 		queue_work_on(cpu, queue->wq, &queue->lanes[cpu].work);
 		if (!--n)
@@ -56,7 +69,9 @@ void xcrypt_queue_add(struct xcrypt_queue *queue, struct dm_crypt_io *io)
 
 	rcu_read_lock();
 	spin_lock_irqsave(&lane->lock, flags);
-	waits = !list_empty(&lane->list) || cpumask_test_cpu(cpu, queue->busy);
+	/* or whoever brought it keeps this CPU busy himself */
+	waits = !list_empty(&lane->list) || cpumask_test_cpu(cpu, queue->busy) ||
+		lane_streams(lane);
 	list_add_tail(&io->ctx.entry, &lane->list);
 	spin_unlock_irqrestore(&lane->lock, flags);
 
@@ -143,6 +158,65 @@ void xcrypt_queue_share(struct xcrypt_lane *lane, struct list_head *pieces, unsi
 	wake_helpers(lane->queue, lane->cpu, n);
 }
 
+/* Does current bring one io after the other, without sleeping in between? */
+static bool is_stream(struct xcrypt_lane *lane)
+{
+	bool stream = READ_ONCE(lane->task) == current &&
+		      READ_ONCE(lane->sleeps) == current->nvcsw;
+	unsigned long now = jiffies;
+
+	WRITE_ONCE(lane->task, current);
+	WRITE_ONCE(lane->sleeps, current->nvcsw);
+	if (stream && READ_ONCE(lane->stream) != now)
+		WRITE_ONCE(lane->stream, now);
+	return stream;
+}
+
+/**
+ * xcrypt_queue_helps_stream() - would others be of help to current?
+ * @queue: to which current brings an io
+ *
+ * Who sleeps after each io waits for it, and has it soonest if it is converted
+ * right here.  Who does not would convert one after the other, since the time of
+ * his CPU is all that he lacks.  If other CPUs have streams of their own, they
+ * lack it too, and to hand ios around would only cost some more.
+ *
+ * Context: process; does not sleep.
+ * Return: true if the io goes on a way that a CPU without a stream may share.
+ */
+bool xcrypt_queue_helps_stream(struct xcrypt_queue *queue)
+{
+	int self = raw_smp_processor_id(), n = XCRYPT_STREAM_LOOK, cpu;
+
+	if (!is_stream(&queue->lanes[self]) || !queue->steal)
+		return false;
+	for_each_cpu_wrap(cpu, cpu_online_mask, self) {
+		if (cpu == self)
+			continue;
+		if (!lane_streams(&queue->lanes[cpu]))
+			return true;
+		if (!--n)
+			break;
+	}
+	return false;
+}
+
+/**
+ * xcrypt_queue_answered() - the device answered current at once
+ * @queue: to which current brought an io that is done
+ *
+ * Then it has no reason to sleep, and that it does not says nothing.
+ *
+ * Context: process.
+ */
+void xcrypt_queue_answered(struct xcrypt_queue *queue)
+{
+	struct xcrypt_lane *lane = &queue->lanes[raw_smp_processor_id()];
+
+	if (READ_ONCE(lane->task) == current)
+		WRITE_ONCE(lane->task, NULL);
+}
+
 /* The oldest of a lane, or NULL. */
 static struct convert_context *lane_pop(struct xcrypt_lane *lane)
 {
@@ -203,6 +277,7 @@ static void lane_init(struct xcrypt_queue *queue, int cpu)
 	INIT_WORK(&lane->work, lane_work);
 	xcrypt_bh_init(&lane->bh, lane_bh);
 	lane->queue = queue;
+	lane->stream = jiffies - 2;
 	lane->cpu = cpu;
 }
 
