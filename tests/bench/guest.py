@@ -30,6 +30,13 @@ def measure(name, kernel, out, options, args):
     return path
 
 
+def build_hdd(out):
+    """Makes hdd.so in out, the plugin of nbdkit that tests/hdd has."""
+    subprocess.run([os.path.join(TOP, "scripts", "deps"), "nbdkit-plugin-dev"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-o", os.path.join(out, "hdd.so"),
+                    os.path.join(TOP, "tests", "hdd", "hdd.c"), "-lm"], check=True)
+
+
 def measured(name, out):
     """(kernel, path of its figures) of each kernel that was measured."""
     for path in sorted(glob.glob(os.path.join(out, name + "-*.csv"))):

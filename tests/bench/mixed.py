@@ -18,9 +18,8 @@ time; CASES="direct" measures only that.
 
 import csv
 import os
-import subprocess
 
-from guest import TOP, listed, measure, told
+from guest import build_hdd, listed, measure, told
 
 READS, WRITES, NEIGHBOUR = {"direct": 0.5}, 0.95, 0.97
 OURS = ("ours", "")
@@ -64,9 +63,7 @@ def judge(found):
 
 def run(kernel, out):
     """Measures on one kernel.  True if all is as it must be."""
-    subprocess.run([os.path.join(TOP, "scripts", "deps"), "nbdkit-plugin-dev"], check=True)
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-o", os.path.join(out, "hdd.so"),
-                    os.path.join(TOP, "tests", "hdd", "hdd.c"), "-lm"], check=True)
+    build_hdd(out)
     path = measure("mixed", kernel, out, ["--virtual-time"],
                    [os.environ.get("RUNTIME", "6"), *os.environ.get("CASES", "").split()])
     return bool(path) and told(kernel, judge(figures(path)))
