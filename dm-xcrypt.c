@@ -29,7 +29,8 @@
  */
 #define XCRYPT_HERE_SOFTIRQ	(50 * NSEC_PER_USEC)
 #define XCRYPT_HERE_TASK	(100 * NSEC_PER_USEC)
-#define XCRYPT_HERE_ALONE	(500 * NSEC_PER_USEC)	/* with one CPU */
+/* ... if no other CPU could help, but who comes next should not wait for ever */
+#define XCRYPT_HERE_ALONE	(500 * NSEC_PER_USEC)
 /* For no more it is not even worth to hand it to a worker that is awake. */
 #define XCRYPT_HERE_STREAM	(5 * NSEC_PER_USEC)
 /* 512-byte sectors of a write that nobody will cut. */
@@ -103,6 +104,12 @@ static bool stream_helped(struct dm_crypt_io *io, u64 ns)
 	       xcrypt_queue_helps_stream(&io->cc->write_queue);
 }
 
+/* One CPU has all of io to do: there is no other, or nothing to share. */
+static bool for_one_cpu(struct dm_crypt_io *io)
+{
+	return num_online_cpus() == 1 || io->base_bio->bi_iter.bi_size <= PAGE_SIZE;
+}
+
 /*
  * Is it better to convert right here, in the context that io came in, than to
  * hand it to a worker?
@@ -118,7 +125,7 @@ static bool worth_here(struct dm_crypt_io *io)
 		return choice == WORKERS_NEVER;
 	if (!in_task() || irqs_disabled())
 		return ns <= XCRYPT_HERE_SOFTIRQ;
-	if (ns > (num_online_cpus() == 1 ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK))
+	if (ns > (for_one_cpu(io) ? XCRYPT_HERE_ALONE : XCRYPT_HERE_TASK))
 		return false;
 	return !stream_helped(io, ns);
 }
