@@ -18,11 +18,12 @@ import contextlib
 import glob
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 from guestlib import Tap, note, read, run, sectors, seeded, use_both
-from iolib import Mapped, NullBlk, Slow, cpus, figures, leave
+from iolib import Mapped, NullBlk, Slow, cpus, figures, leave, patience
 from turns import in_turn
 
 CIPHER = "aes-xts-plain64"
@@ -39,14 +40,23 @@ def null_blk(name="null_blk"):
     disk.remove()
 
 
+def appeared(pattern, before):
+    """The one path of that pattern that was not there before.  Drivers look for
+    their disks on their own time."""
+    patience(300)
+    while not set(glob.glob(pattern)) - before:
+        time.sleep(0.1)
+    path, = set(glob.glob(pattern)) - before
+    return path
+
+
 @contextlib.contextmanager
 def scsi_debug():
     """A SCSI disk of memory."""
-    before = set(glob.glob("/sys/block/sd*"))
+    before = set(glob.glob("/dev/sd?"))
     run("modprobe", "sd_mod")
     run("modprobe", "scsi_debug", "dev_size_mb=%d" % MEGABYTES, "delay=0")
-    disk, = set(glob.glob("/sys/block/sd*")) - before
-    yield "/dev/" + os.path.basename(disk)
+    yield appeared("/dev/sd?", before)
     run("rmmod", "scsi_debug")
 
 
@@ -60,6 +70,14 @@ def loop():
     yield path
     run("losetup", "-d", path)
     os.unlink("/tmp/loop")
+
+
+@contextlib.contextmanager
+def nvme():
+    """QEMU's."""
+    run("modprobe", "nvme")
+    appeared("/dev/nvme0n1", set())
+    yield "/dev/nvme0n1"
 
 
 @contextlib.contextmanager
@@ -103,7 +121,7 @@ def over(below, offset=2048):
 
 KINDS = {
     "null_blk": null_blk,
-    "NVMe": lambda: contextlib.nullcontext("/dev/nvme0n1"),
+    "NVMe": nvme,
     "virtio-blk": lambda: contextlib.nullcontext("/dev/vda"),
     "scsi_debug": scsi_debug,
     "loop": loop,
