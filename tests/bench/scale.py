@@ -7,11 +7,15 @@ from itself.  Ours may not be slower than that by more than the spread.
 
 By counting, tests/guest/bench_lines.py and tests/bench/lines.c: two CPUs with I/O of
 their own, and which lines of the kernel's memory both touch and one of them writes.
-On a machine of many CPUs such a line moves from one to the other: at most twice for
-each store to it, and no oftener than it is touched.  Of the lines that the target's
-own code touches, the sum of that for each I/O may not be more than 0.1; by whose
-instruction it is, the report tells.  Other lines are the disk's, dm core's and, as
-time goes by much faster here than I/O, mostly the scheduler's.
+Such a line moves from one to the other: at most twice for each store to it, and
+twice for each access of the CPU that touches it less often.  Of the lines that the
+target's own code touches on both CPUs, the sum of that for each I/O may not be more
+than 0.1; by whose instruction it is, the report tells.  Other lines are the disk's,
+dm core's and the scheduler's.
+
+A line to which no instruction stored oftener than ticks of the kernel's clock went
+by is counted apart: what happens once a tick or less is no part of an I/O, but time
+goes by much faster here than I/O, some two I/Os a tick, so it would seem to be.
 """
 
 import bisect
@@ -59,26 +63,37 @@ def phases(path):
     return found
 
 
-def moves(phase, ios, own):
-    """{pc: how often it may have to wait for a line, for each I/O}, of lines that
-    an instruction touches for which own(pc) is true."""
-    touched, stored, lines = {}, {}, set()
+def shared(phase, own):
+    """{line: (stores of the instruction that did most, how often it may have to
+    move)} of lines that instructions touch on both CPUs for which own(pc) is true."""
+    touched, stored, owned = {}, {}, {}
     for line, pc, load0, store0, load1, store1 in phase:
-        touched[line] = touched.get(line, 0) + load0 + store0 + load1 + store1
-        stored[line] = stored.get(line, 0) + store0 + store1
+        here = touched.setdefault(line, [0, 0])
+        here[0] += load0 + store0
+        here[1] += load1 + store1
+        stored.setdefault(line, []).append(store0 + store1)
         if own(pc):
-            lines.add(line)
-    found = {}
+            who = owned.setdefault(line, [0, 0])
+            who[0] += load0 + store0
+            who[1] += load1 + store1
+    return {line: (max(stored[line]), 2 * min(sum(stored[line]), *touched[line]))
+            for line, who in owned.items() if min(who)}
+
+
+def moves(phase, lines):
+    """{pc: its part of the moves of these lines}"""
+    touched, found = {}, {}
+    for line, _, *counts in phase:
+        touched[line] = touched.get(line, 0) + sum(counts)
     for line, pc, *counts in phase:
         if line in lines:
-            part = min(1, 2 * stored[line] / touched[line])
-            found[pc] = found.get(pc, 0) + sum(counts) * part / ios
+            found[pc] = found.get(pc, 0) + lines[line][1] * sum(counts) / touched[line]
     return found
 
 
 def count(out, path):
     """Puts into path, instead of the numbers of I/Os, what the plugin saw: lines of
-    contender, read or write, function, moves for each I/O."""
+    contender, read or write, io or tick, function, moves for each I/O."""
     table = symbols(os.path.join(out, "SYMBOLS"))
     starts = [address for address, _, _ in table]
 
@@ -91,22 +106,28 @@ def count(out, path):
     with open(path, encoding="ascii", newline="") as file:
         rows = list(csv.reader(file))
     with open(path, "w", encoding="ascii", newline="") as file:
-        for (who, rw, ios), phase in zip(rows, phases(os.path.join(out, "lines.raw")), strict=True):
-            sums = {"": 0}
-            for pc, number in moves(phase, int(ios), own).items():
-                name = symbol(pc)[0]
-                sums[name] = sums.get(name, 0) + number
-            for name, number in sorted(sums.items(), key=lambda pair: -pair[1]):
-                csv.writer(file).writerow([who, rw, name, "%.4f" % number])
+        put = csv.writer(file).writerow
+        for (who, rw, ios, ticks), phase in zip(rows, phases(os.path.join(out, "lines.raw")),
+                                                strict=True):
+            lines = shared(phase, own)
+            for kind in ("io", "tick"):
+                some = {line: what for line, what in lines.items()
+                        if (what[0] <= int(ticks)) == (kind == "tick")}
+                sums = {"": 0}
+                for pc, number in moves(phase, some).items():
+                    name = symbol(pc)[0]
+                    sums[name] = sums.get(name, 0) + number / int(ios)
+                for name, number in sorted(sums.items(), key=lambda pair: -pair[1]):
+                    put([who, rw, kind, name, "%.4f" % number])
 
 
 def counted(path):
-    """{(contender, read or write): [(function, moves for each I/O)]}"""
+    """{(contender, read or write, io or tick): [(function, moves for each I/O)]}"""
     found = {}
     if os.path.exists(path):
         with open(path, encoding="ascii", newline="") as file:
-            for who, rw, name, number in csv.reader(file):
-                found.setdefault((who, rw), []).append((name, float(number)))
+            for *cell, name, number in csv.reader(file):
+                found.setdefault(tuple(cell), []).append((name, float(number)))
     return found
 
 
@@ -123,10 +144,10 @@ def judge(rates, lines):
         if ratio(sides, "ours", "flags") < least:
             bad.append("%s at depth %s, %s jobs: %.3f times as fast as in-tree's best, at least %.3f"
                        % (rw, depth, jobs, ratio(sides, "ours", "flags"), least))
-    for rw in sorted({rw for _, rw in lines}):
-        if total(lines["ours", rw]) > MOST:
+    for rw in sorted({rw for _, rw, _ in lines}):
+        if total(lines["ours", rw, "io"]) > MOST:
             bad.append("%s: lines move %.3f times an I/O, at most %.3f" %
-                       (rw, total(lines["ours", rw]), MOST))
+                       (rw, total(lines["ours", rw, "io"]), MOST))
     return bad
 
 
@@ -159,8 +180,9 @@ def section(kernel, path):
             rw, depth, jobs, statistics.median(sides["flags"]), spread(sides, "flags"),
             ratio(sides, "in-tree", "flags"), ratio(sides, "ours", "flags")))
     lines += ["", "| target | lines that may move, for each I/O | most of them |", "|---|---|---|"]
-    for (who, rw), functions in counts.items():
-        lines.append("| %s, %s | %.2f | %s |" % (
-            who, rw, total(functions),
+    for (who, rw, kind), functions in counts.items():
+        lines.append("| %s, %s%s | %.2f | %s |" % (
+            who, rw, ", stored to once a tick at the most" if kind == "tick" else "",
+            total(functions),
             ", ".join("%s %.2f" % pair for pair in functions[:5] if pair[1])))
     return lines + [""] + listed("Not as it must be:", judge(rates, counts))

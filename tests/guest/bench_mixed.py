@@ -8,7 +8,9 @@ Both modules are in this guest, in-tree dm-crypt as `crypt` and ours as `xcrypt`
 one after the other over a disk of limited bandwidth (tests/hdd without a head, which
 takes 64 requests at a time, of at most 128 KiB) and
 without a scheduler, as disks have it that are fast enough for them.  A program
-writes 1 MiB at a time, another reads 4 KiB at random, directly, one at a time.
+writes 1 MiB at a time to the first half, another reads 4 KiB at random from the
+second, directly, one at a time: a read of what the page cache still has to write
+would wait for that, whoever encrypts it.
 The writer is one of:
 
   buffered	it writes into the page cache.  The disk's writeback throttling
@@ -17,8 +19,9 @@ The writer is one of:
   unthrottled	the same without, as on md, or if it is switched off
   direct	past the page cache, 16 at a time
 
-Then without the reads, and instead direct writes to a second device, which is
-fast, with and without the unthrottled writer on the slow one.
+Then without the reads, and instead direct writes to a second device, 16 of 64 KiB
+at a time of which each takes 20 ms, with and without the unthrottled writer on the
+slow one: the one CPU here has time for both.
 
 The lines of OUT.csv: case (the writer, or neighbours), who (in-tree, ours),
 settings, what, value:
@@ -41,7 +44,8 @@ from guestlib import Failed, Tap, read, seeded, use_both, write
 from iolib import Fio, Mapped, NullBlk, Slow, figures, leave, patience, total
 
 MEGABYTES = 2048
-BANDWIDTH = 100                     # MB/s
+HALF = MEGABYTES // 2 - 1
+BANDWIDTH = 30      # MB/s; one CPU here encrypts some 70 of buffered writes
 CASES = ("direct", "unthrottled", "buffered", "neighbours")
 WHO = (("in-tree", "crypt", ""),
        ("in-tree", "crypt", "no_read_workqueue no_write_workqueue"),
@@ -66,12 +70,12 @@ def mapped(name, target, settings, disk):
     return Mapped(name, [(0, disk.sectors, target, line)])
 
 
-def writer(device, kind, seconds):
-    """A fio that writes."""
+def writer(device, kind):
+    """A fio that writes until it is stopped."""
     how = {"ioengine": "libaio", "iodepth": 16, "direct": 1} if kind == "direct" else \
         {"ioengine": "psync"}
     return Fio(filename=device.path, rw="write", bs="1m", thread=1, time_based=1,
-               runtime=seconds, size="%dM" % (MEGABYTES - 1), **how)
+               runtime=100000, size="%dM" % HALF, **how)
 
 
 def throttle(disk, kind):
@@ -109,10 +113,11 @@ def reads(disk, kind, target, settings, seconds):
     patience(3000)
     throttle(disk, kind)
     with mapped("mixed", target, settings, disk) as device:
-        other = writer(device, kind, 2 * seconds)
+        other = writer(device, kind)
         reader = Fio(filename=device.path, rw="randread", bs="4k", direct=1,
                      ioengine="psync", thread=1, time_based=1, runtime=seconds,
-                     ramp_time=seconds // 2, size="%dM" % (MEGABYTES - 1), randseed=1)
+                     ramp_time=seconds // 2, offset="%dM" % HALF,
+                     size="%dM" % HALF, randseed=1)
         found = {"written": throughput(disk, seconds)}
         jobs = finish(reader)
         if not other.running():
@@ -133,11 +138,10 @@ def neighbours(slow, fast, target, settings, seconds):
     throttle(slow, "unthrottled")
     with mapped("slow", target, settings, slow) as a, mapped("fast", target, settings, fast) as b:
         for what in ("alone", "beside"):
-            other = writer(a, "unthrottled", 2 * seconds) if what == "beside" else None
+            other = writer(a, "unthrottled") if what == "beside" else None
             jobs = finish(Fio(filename=b.path, rw="randwrite", bs="64k", direct=1,
                               ioengine="libaio", iodepth=16, thread=1, time_based=1,
-                              runtime=seconds, ramp_time=seconds // 2,
-                              size="%dM" % (MEGABYTES - 1)))
+                              runtime=seconds, ramp_time=seconds // 2, size="%dM" % HALF))
             found[what] = total(jobs, "write", "bw_bytes") / (1 << 20)
             if other:
                 other.stop()
@@ -148,7 +152,8 @@ def measure(case, target, settings, seconds):
     """{what: value} of one case."""
     slow = slow_disk()
     if case == "neighbours":
-        fast = NullBlk("fast", MEGABYTES, memory_backed=0, irqmode=2, completion_nsec=50000)
+        fast = NullBlk("fast", MEGABYTES, memory_backed=0, irqmode=2,
+                       completion_nsec=20000000)
         found = neighbours(slow, fast, target, settings, seconds)
         fast.remove()
     else:

@@ -11,6 +11,9 @@ import sys
 import time
 
 SECTOR = 512
+# Seconds that a command may take.  In virtual time a program that waits for the
+# host to load it lets them go by.
+LIMIT = 3000 if os.environ.get("VM_VIRTUAL") == "yes" else 300
 # What the kernel itself answers, to in-tree dm-crypt too: of 6.1, and later.
 # No such path; a path that is no block device; a key of another type.
 NODEV, NOTBLK, WRONG_TYPE = {
@@ -63,7 +66,7 @@ class Failed(Exception):
     """A command ended badly, or in an unexpected way."""
 
 
-def run(*args, data=None, status=0, timeout=300):
+def run(*args, data=None, status=0, timeout=LIMIT):
     """Runs a command; returns what it wrote to both its outputs.
 
     status is the exit status that it must have, or None for any.  No key is
@@ -82,7 +85,7 @@ def run(*args, data=None, status=0, timeout=300):
     return text
 
 
-def status_of(*args, data=None, timeout=300):
+def status_of(*args, data=None, timeout=LIMIT):
     """Runs a command; returns (status, output)."""
     if isinstance(data, str):
         data = data.encode()
